@@ -1,0 +1,39 @@
+//! Records in, models out. Pure: no system call, no clock, no printing.
+//!
+//! [`RunBuilder`] is fed the records of one run in the order of its log and ends in a [`Run`], the model that
+//! every view shows. It is a composition of small aggregators, one module each, and holds a bounded amount
+//! of memory however long the run was: series are decimated, steps and events thinned, and it is said where.
+//! The one invariant: nothing in here panics or loses a total, whatever the records say.
+
+mod bounded;
+mod builder;
+mod cadence;
+mod cause;
+mod clock;
+mod closing;
+mod column;
+mod curve;
+mod doubt;
+mod event;
+pub mod growth;
+mod limit;
+mod made_of;
+pub mod model;
+mod peak;
+mod process;
+mod quality;
+mod settle;
+pub mod stats;
+mod step;
+mod system;
+pub mod text;
+mod tracked;
+mod unit;
+mod unseen;
+mod worker;
+
+pub use builder::{LogEnding, RunBuilder};
+pub use model::Run;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! What outlives the process: quantities of the system before the start and after the end.
+//!
+//! Others use the machine too. The least value after the end counts, against the middle of the values before the
+//! start, and a change smaller than what the quantity did by itself before the start is none.
+
+use crate::bounded::Thinned;
+use crate::column::{Field, View};
+use crate::model::Outlives;
+use crate::stats;
+use crate::unit::signed;
+
+const MIB: i64 = 1 << 20;
+
+/// One quantity: a signed sum of meminfo fields.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Quantity {
+    pub(crate) name: &'static str,
+    plus: &'static [Field],
+    minus: &'static [Field],
+    /// Per-CPU batches and free lists move it by this much without any cause.
+    least_noise_bytes: i64,
+}
+
+/// Counted in what outlives the process.
+pub(crate) const HELD: [Quantity; 4] = [
+    Quantity {
+        name: "shared memory and tmpfs",
+        plus: &[Field::Shmem],
+        minus: &[],
+        least_noise_bytes: MIB / 4,
+    },
+    Quantity {
+        name: "unreclaimable slab",
+        plus: &[Field::SUnreclaim],
+        minus: &[],
+        least_noise_bytes: 2 * MIB,
+    },
+    Quantity {
+        name: "kernel stacks, page tables, per-CPU",
+        plus: &[Field::KernelStack, Field::PageTables, Field::Percpu],
+        minus: &[],
+        least_noise_bytes: MIB,
+    },
+    Quantity {
+        name: "unaccounted (drivers, pinned pages)",
+        plus: &[Field::MemTotal],
+        minus: &[
+            Field::MemFree,
+            Field::Buffers,
+            Field::Cached,
+            Field::SwapCached,
+            Field::Slab,
+            Field::AnonPages,
+            Field::KernelStack,
+            Field::PageTables,
+            Field::Percpu,
+            Field::VmallocUsed,
+            Field::Hugetlb,
+        ],
+        least_noise_bytes: 8 * MIB,
+    },
+];
+
+/// Page cache without shared memory, which `Cached` contains.
+pub(crate) const RECLAIMABLE: Quantity = Quantity {
+    name: "page cache (given back on demand)",
+    plus: &[Field::Cached, Field::Buffers],
+    minus: &[Field::Shmem],
+    least_noise_bytes: MIB,
+};
+
+impl Quantity {
+    /// `None` if the kernel does not tell the first field; others that are absent are zero.
+    fn value(&self, view: &View<'_>) -> Option<i64> {
+        view.meminfo(*self.plus.first()?)?;
+        let plus = self.plus.iter().filter_map(|field| view.meminfo(*field)).map(signed);
+        let plus = plus.fold(0, i64::saturating_add);
+        let minus = self.minus.iter().filter_map(|field| view.meminfo(*field)).map(signed);
+        Some(minus.fold(plus, i64::saturating_sub))
+    }
+}
+
+/// A quantity as it was before and after.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    quantity: Quantity,
+    before: Thinned<f64>,
+    least_before: i64,
+    most_before: i64,
+    least_after: Option<i64>,
+}
+
+impl Watch {
+    pub(crate) fn new(quantity: Quantity) -> Self {
+        Self {
+            quantity,
+            before: Thinned::new(512),
+            least_before: i64::MAX,
+            most_before: i64::MIN,
+            least_after: None,
+        }
+    }
+
+    pub(crate) fn before(&mut self, view: &View<'_>) {
+        if let Some(value) = self.quantity.value(view) {
+            self.before.push(value as f64);
+            self.least_before = self.least_before.min(value);
+            self.most_before = self.most_before.max(value);
+        }
+    }
+
+    pub(crate) fn after(&mut self, view: &View<'_>) {
+        if let Some(value) = self.quantity.value(view) {
+            self.least_after = Some(self.least_after.map_or(value, |least| least.min(value)));
+        }
+    }
+
+    pub(crate) fn finish(&self) -> Option<Outlives> {
+        let before = stats::median(&mut self.before.items().to_vec())? as i64;
+        let change_bytes = self.least_after?.saturating_sub(before);
+        let spread = self.most_before.saturating_sub(self.least_before);
+        let noise = spread.max(self.quantity.least_noise_bytes);
+        let bytes = if change_bytes > noise { change_bytes as u64 } else { 0 };
+        Some(Outlives { name: self.quantity.name.into(), bytes, change_bytes, noise_bytes: noise as u64 })
+    }
+}

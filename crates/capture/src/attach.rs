@@ -1,0 +1,99 @@
+//! Recordings of what already runs: one process and its tree, or the machine alone. Nothing is started,
+//! stopped or signalled.
+
+use std::path::Path;
+
+use jiff::Zoned;
+use nilometer_kernel::read::cgroup::Chain;
+use nilometer_kernel::read::proc::Proc;
+use nilometer_kernel::sys::clock::monotonic_ns;
+use nilometer_kernel::sys::process::{own_pid, pidfd};
+use nilometer_kernel::sys::signals::{self, Mask, SignalFd};
+use nilometer_trace::record::EventKind;
+
+use crate::launch::make_directory;
+use crate::options::{Options, Target};
+use crate::recorder::Recorder;
+use crate::rundir::{self, RunDirectory};
+use crate::session::{Session, Subject, Unsampled};
+use crate::shm::SharedMemory;
+use crate::system::System;
+use crate::tree::Tree;
+use crate::{Error, describe};
+
+/// Records `pid` and its descendants until it ends, a signal asks us to stop, or the duration is over.
+pub fn attach(options: &Options, pid: i32) -> Result<RunDirectory, Error> {
+    let proc = Proc::default();
+    let pidfd = pidfd(pid).map_err(|source| no_process(pid, source))?;
+    let arguments = proc.read_arguments(pid)?;
+    let target = Target { argv: arguments.iter().map(Into::into).collect(), ..Target::default() };
+    let name = rundir::command_name(&arguments);
+    let directory = make_directory(options, &name)?;
+    record_into(options, &directory, "attach", &target, pid, Subject::Attached(pidfd))?;
+    Ok(directory)
+}
+
+/// Records the machine alone.
+pub fn record(options: &Options) -> Result<RunDirectory, Error> {
+    let directory = make_directory(options, "machine")?;
+    record_into(options, &directory, "record", &Target::default(), 0, Subject::Nobody)?;
+    Ok(directory)
+}
+
+fn no_process(pid: i32, source: std::io::Error) -> Error {
+    match source.kind() {
+        std::io::ErrorKind::NotFound => Error::NoProcess { pid },
+        // ESRCH has no kind of its own.
+        _ if source.raw_os_error() == Some(3) => Error::NoProcess { pid },
+        _ => Error::System { what: "pidfd_open", source },
+    }
+}
+
+fn record_into(
+    options: &Options,
+    directory: &RunDirectory,
+    verb: &str,
+    target: &Target,
+    pid: i32,
+    subject: Subject,
+) -> Result<(), Error> {
+    let system_error = |what| move |source| Error::System { what, source };
+    let mask = Mask::taken();
+    let inherited_mask = mask.block().map_err(system_error("signal mask"))?;
+    let signals = SignalFd::new(&mask).map_err(system_error("signalfd"))?;
+    signals::ignore_sigpipe();
+    let watched = if pid == 0 { own_pid() } else { pid };
+    let system = System::open(Chain::of(Path::new("/proc"), Path::new("/"), watched))?;
+    let tree = Tree::new(Proc::default(), pid, vec![own_pid()], options.single || pid == 0, false);
+    let path = &directory.path;
+    let manifest = describe::manifest(verb, path, target, pid, system.limit(), options, &Zoned::now());
+    let recorder = Recorder::start(path, options, tree, system)?;
+    let mut session = Session {
+        directory: path.clone(),
+        options: options.clone(),
+        subject,
+        signals,
+        sentinel: None,
+        marks: None,
+        recorder,
+        manifest,
+        group: None,
+        shared_before: SharedMemory::default(),
+        launch_hwm_kib: 0,
+        unsampled: Unsampled::default(),
+        exit: None,
+        stop_asked: false,
+        pause_ns: 0,
+        last_words_bytes: 0,
+    };
+    session.describe(None);
+    let started_ns = monotonic_ns();
+    session.recorder.event(started_ns, EventKind::Started);
+    if pid != 0 && !session.recorder.tree.begin(started_ns) {
+        return Err(Error::NoProcess { pid });
+    }
+    session.watch(started_ns);
+    session.close(started_ns, monotonic_ns());
+    inherited_mask.restore();
+    Ok(())
+}

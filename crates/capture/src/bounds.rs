@@ -1,0 +1,205 @@
+//! The memory of a process tree, counted once, as an interval.
+//!
+//! RSS counts a shared page in each process, so the sum of RSS is too high and the largest RSS too low.
+//! PSS divides shared pages rightly but is a page-table walk, too dear for each tick. So between two
+//! walks the last PSS is carried along and widened by what can have happened since:
+//!
+//! - growth of RSS may be new (private) or sharing of what another process has: high takes all of it,
+//!   low only the anonymous part (fresh anonymous pages are private);
+//! - each minor fault may have un-shared one page (copy on write) without changing RSS: high takes it;
+//! - shrinking may have given back private pages (low) or only shared ones (high keeps them, up to RSS);
+//! - when a process ends, the pages it shared count fully for those that stay: high takes its shared part.
+//!
+//! Whatever the estimate, `largest RSS <= tree <= sum of RSS` holds, and both ends are clamped to that.
+
+use nilometer_trace::record::{Bounds, ProcessSample, Shares};
+
+/// What is known of one process: its counters now and at its last page-table walk.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    pub now: &'a ProcessSample,
+    pub walk: Option<Walk>,
+}
+
+/// The last walk of one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Walk {
+    pub pss_kib: u64,
+    pub uss_kib: u64,
+    pub rss_kib: u64,
+    pub anon_kib: u64,
+    pub minor_faults: u64,
+}
+
+impl Walk {
+    /// A walk and the fast counters that were read just before it.
+    pub fn new(shares: &Shares, then: &ProcessSample) -> Self {
+        Self {
+            pss_kib: shares.pss_kib,
+            uss_kib: shares.uss_kib,
+            rss_kib: shares.rss_kib,
+            anon_kib: then.anon_kib,
+            minor_faults: then.minor_faults,
+        }
+    }
+
+    /// Pages that others had a part in, when this was walked.
+    pub fn shared_part_kib(&self) -> u64 {
+        self.pss_kib.saturating_sub(self.uss_kib)
+    }
+}
+
+/// Adds up the tree at one tick.
+#[derive(Debug, Default)]
+pub struct TreeBounds {
+    /// Shared parts of processes that ended since the last walk of those that stay.
+    released_kib: u64,
+}
+
+impl TreeBounds {
+    /// A process ended; what it shared now counts fully for the others, which no counter shows.
+    pub fn ended(&mut self, walk: Option<Walk>) {
+        self.released_kib += walk.map_or(0, |w| w.shared_part_kib());
+    }
+
+    /// All members have been walked anew: nothing is hidden any more.
+    pub fn all_walked(&mut self) {
+        self.released_kib = 0;
+    }
+
+    pub fn measure<'a>(&self, page_kib: u64, members: impl Iterator<Item = Known<'a>>) -> Bounds {
+        let mut sum = Totals::default();
+        for member in members {
+            sum.add(page_kib, &member);
+        }
+        sum.close(self.released_kib)
+    }
+}
+
+#[derive(Default)]
+struct Totals {
+    members: u64,
+    largest_rss_kib: u64,
+    sum_rss_kib: u64,
+    low_kib: u64,
+    high_kib: u64,
+}
+
+impl Totals {
+    fn add(&mut self, page_kib: u64, member: &Known<'_>) {
+        let rss = member.now.rss_kib();
+        self.members += 1;
+        self.largest_rss_kib = self.largest_rss_kib.max(rss);
+        self.sum_rss_kib += rss;
+        let (low, high) = member.walk.map_or((0, rss), |walk| carried(page_kib, &walk, member.now));
+        self.low_kib += low;
+        self.high_kib += high;
+    }
+
+    fn close(self, released_kib: u64) -> Bounds {
+        if self.members <= 1 {
+            // One process: its RSS is the tree, whatever it shares with processes outside.
+            return Bounds { low_kib: self.sum_rss_kib, high_kib: self.sum_rss_kib };
+        }
+        let clamp = |kib: u64| kib.clamp(self.largest_rss_kib, self.sum_rss_kib);
+        let high_kib = clamp(self.high_kib.saturating_add(released_kib));
+        Bounds { low_kib: clamp(self.low_kib).min(high_kib), high_kib }
+    }
+}
+
+/// PSS of one process now, from its last walk: lower and upper end.
+fn carried(page_kib: u64, walk: &Walk, now: &ProcessSample) -> (u64, u64) {
+    let rss = now.rss_kib();
+    let grown = rss.saturating_sub(walk.rss_kib);
+    let shrunk = walk.rss_kib.saturating_sub(rss);
+    let anon_grown = now.anon_kib.saturating_sub(walk.anon_kib).min(grown);
+    let unshared = now.minor_faults.saturating_sub(walk.minor_faults).saturating_mul(page_kib);
+    let low = walk.pss_kib.saturating_add(anon_grown).saturating_sub(shrunk).min(rss);
+    let high = walk.pss_kib.saturating_add(grown).saturating_add(unshared).min(rss);
+    (low, high.max(low))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(anon_kib: u64, file_kib: u64, minor_faults: u64) -> ProcessSample {
+        ProcessSample { anon_kib, file_kib, minor_faults, ..Default::default() }
+    }
+
+    fn walk(pss_kib: u64, uss_kib: u64, then: ProcessSample) -> Option<Walk> {
+        let shares = Shares { pss_kib, uss_kib, rss_kib: then.rss_kib(), ..Default::default() };
+        Some(Walk::new(&shares, &then))
+    }
+
+    fn measure(members: &[(ProcessSample, Option<Walk>)]) -> Bounds {
+        TreeBounds::default().measure(4, members.iter().map(|(now, walk)| Known { now, walk: *walk }))
+    }
+
+    #[test]
+    fn one_process_is_its_rss() {
+        let s = sample(100, 40, 9);
+        assert_eq!(measure(&[(s, None)]), Bounds { low_kib: 140, high_kib: 140 });
+        assert_eq!(measure(&[(s, walk(120, 100, s))]), Bounds { low_kib: 140, high_kib: 140 });
+    }
+
+    #[test]
+    fn without_walks_largest_and_sum_are_the_ends() {
+        let b = measure(&[(sample(1000, 0, 0), None), (sample(600, 0, 0), None)]);
+        assert_eq!(b, Bounds { low_kib: 1000, high_kib: 1600 });
+    }
+
+    #[test]
+    fn a_fresh_walk_closes_the_interval() {
+        // Parent and fork share 1000 KiB: 500 each by PSS, plus 200 private in the child.
+        let (parent, child) = (sample(1000, 0, 5), sample(1200, 0, 9));
+        let b = measure(&[(parent, walk(500, 0, parent)), (child, walk(700, 200, child))]);
+        assert_eq!(b, Bounds { low_kib: 1200, high_kib: 1200 });
+    }
+
+    #[test]
+    fn copy_on_write_widens_only_upwards() {
+        let (parent, child) = (sample(1000, 0, 5), sample(1000, 0, 10));
+        let written = sample(1000, 0, 60); // 50 faults, RSS unchanged: up to 200 KiB un-shared
+        let b = measure(&[(parent, walk(500, 0, parent)), (written, walk(500, 0, child))]);
+        assert_eq!(b, Bounds { low_kib: 1000, high_kib: 1200 });
+    }
+
+    #[test]
+    fn file_growth_may_be_shared_anonymous_growth_is_not() {
+        let then = sample(400, 100, 0);
+        let now = sample(500, 300, 0);
+        let other = sample(100, 500, 0);
+        let b = measure(&[(now, walk(400, 300, then)), (other, walk(450, 100, other))]);
+        // low: 400 + 100 anon + 450; high: 400 + 300 + 450.
+        assert_eq!(b, Bounds { low_kib: 950, high_kib: 1150 });
+    }
+
+    #[test]
+    fn an_ended_sharer_leaves_its_shared_part_to_the_others() {
+        let child = sample(1000, 0, 0);
+        let other = sample(50, 0, 0);
+        let mut tree = TreeBounds::default();
+        tree.ended(walk(500, 0, sample(1000, 0, 0)));
+        let members = [(child, walk(500, 0, child)), (other, walk(50, 50, other))];
+        let b = tree.measure(4, members.iter().map(|(now, walk)| Known { now, walk: *walk }));
+        assert_eq!(b, Bounds { low_kib: 1000, high_kib: 1050 });
+        tree.all_walked();
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn ends_stay_between_the_largest_and_the_sum(
+            members in proptest::collection::vec((0u64..1 << 30, 0u64..1 << 30, 0u64..1 << 40, 0u64..1 << 30), 1..8),
+        ) {
+            let members: Vec<_> = members.iter().map(|&(anon, file, faults, pss)| {
+                let then = sample(anon / 2, file, faults / 2);
+                (sample(anon, file, faults), walk(pss, pss / 2, then))
+            }).collect();
+            let b = measure(&members);
+            let largest = members.iter().map(|(s, _)| s.rss_kib()).max().unwrap_or(0);
+            let sum: u64 = members.iter().map(|(s, _)| s.rss_kib()).sum();
+            proptest::prop_assert!(largest <= b.low_kib && b.low_kib <= b.high_kib && b.high_kib <= sum);
+        }
+    }
+}

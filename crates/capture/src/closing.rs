@@ -1,0 +1,115 @@
+//! The end of a recording: what stays behind, what it cost, the last words of the manifest.
+
+use nilometer_kernel::read::cgroup::OwnGroup;
+use nilometer_kernel::read::proc::Proc;
+use nilometer_kernel::sys::clock::monotonic_ns;
+use nilometer_kernel::sys::poll::PollSet;
+use nilometer_trace::manifest::ManifestEnd;
+use nilometer_trace::record::{Cost, EventKind, Exit, Phase};
+
+use crate::launch::MARKS_FILE;
+use crate::recorder::nanoseconds;
+use crate::session::{Session, Subject};
+use crate::shm::SharedMemory;
+
+/// Distance of the samples before the start and after the end.
+const LOOK_NS: u64 = 10_000_000;
+
+impl Session {
+    /// Samples of the system alone, at least two.
+    pub fn look_at_system(&mut self, phase: Phase, span_ns: u64) {
+        let end_ns = monotonic_ns() + span_ns;
+        let step_ns = LOOK_NS.max(span_ns / 1000).min(span_ns.max(1));
+        let mut nothing = PollSet::default();
+        self.recorder.system_tick(phase);
+        while monotonic_ns() < end_ns {
+            let until_ns = (monotonic_ns() + step_ns).min(end_ns);
+            nothing.wait_until(until_ns).for_each(drop);
+            self.recorder.system_tick(phase);
+        }
+    }
+
+    /// Looks at what is left, writes the last records, and tells how the target ended.
+    pub fn close(mut self, started_ns: u64, ended_ns: u64) -> Option<Exit> {
+        if matches!(self.subject, Subject::Child(_)) {
+            self.name_left_behind(ended_ns);
+            self.look_at_system(Phase::After, nanoseconds(self.options.settle));
+            self.note_remains();
+        }
+        let helpers = self.retire_sentinel();
+        let mut cost = self.recorder.cost(helpers);
+        cost.pause_s = self.pause_ns as f64 / 1e9;
+        let peak = self.group.as_ref().and_then(OwnGroup::peak_bytes);
+        self.remove_group();
+        let (ticks, missed_ticks) = self.recorder.ticks();
+        let duration_s = ended_ns.saturating_sub(started_ns) as f64 / 1e9;
+        self.describe(Some(ManifestEnd {
+            duration_s,
+            exit: self.exit.clone(),
+            cost,
+            interval_achieved_ms: if ticks > 1 { duration_s * 1e3 / ticks as f64 } else { 0.0 },
+            ticks,
+            missed_ticks,
+        }));
+        self.recorder.finish(self.exit.clone(), cost, peak);
+        self.exit
+    }
+
+    /// Nothing was started: leaves no trace.
+    pub fn abandon(mut self) {
+        self.retire_sentinel();
+        self.remove_group();
+    }
+
+    fn remove_group(&mut self) {
+        if let Some(mut group) = self.group.take()
+            && let Err(why) = group.remove()
+        {
+            self.manifest.notes.push(why);
+        }
+    }
+
+    /// Daemons: named, not waited for.
+    fn name_left_behind(&mut self, now_ns: u64) {
+        self.recorder.tree.discover(now_ns);
+        self.recorder.tree.look(now_ns);
+        self.recorder.log_changes();
+        let alive = self.recorder.tree.members().iter().filter(|m| m.zombie_since_ns.is_none());
+        let indexes: Vec<u32> = alive.map(|m| m.index).collect();
+        if !indexes.is_empty() {
+            self.recorder.event(now_ns, EventKind::LeftBehind { indexes });
+        }
+    }
+
+    fn note_remains(&mut self) {
+        let now_ns = monotonic_ns();
+        for remains in self.shared_before.growth(&SharedMemory::read()) {
+            self.recorder.event(now_ns, remains);
+        }
+        if let Some(event) = self.unsampled.event() {
+            self.recorder.event(now_ns, event);
+        }
+        let malformed = self.marks.as_ref().map_or(0, |m| m.malformed);
+        if malformed > 0 {
+            let text =
+                format!("{malformed} lines of the marks file are no marks (step N, phase NAME, note TEXT)");
+            self.recorder.event(now_ns, EventKind::Note { text });
+        }
+    }
+
+    pub fn describe(&mut self, end: Option<ManifestEnd>) {
+        self.manifest.end = end;
+        self.manifest.marks_file = self.marks.as_ref().map(|_| MARKS_FILE.to_owned());
+        // A manifest that cannot be written (full disk) leaves the one of the start.
+        let _ = self.manifest.write(&self.directory);
+    }
+
+    /// Ends our helper and adds up what it cost.
+    fn retire_sentinel(&mut self) -> Cost {
+        let Some(sentinel) = self.sentinel.take() else { return Cost::default() };
+        let private = Proc::default().read_rollup(sentinel.pid, &mut Vec::new());
+        let rss_bytes = private.map_or(0, |rollup| rollup.usage.uss_kib() * 1024);
+        let usage = sentinel.retire();
+        Cost { cpu_s: (usage.user_us + usage.system_us) as f64 / 1e6, rss_bytes, ..Cost::default() }
+    }
+}

@@ -1,0 +1,161 @@
+//! The watchdog at work: last words at 90 %, and ending the run's own tree when a limit is crossed.
+
+use nilometer_kernel::read::proc::Proc;
+use nilometer_kernel::sys::clock::monotonic_ns;
+use nilometer_kernel::sys::signals;
+use nilometer_kernel::sys::stop::Stopped;
+use nilometer_trace::record::{EventKind, Exit};
+
+use crate::recorder::nanoseconds;
+use crate::session::Session;
+use crate::watchdog::{Crossing, View, crossing, needs_walk, next_look_ns};
+
+/// The whole post-mortem, from the stop to the release, takes no longer.
+const POST_MORTEM_NS: u64 = 5_000_000_000;
+/// How long we try to bring every thread to a stop.
+const STOP_NS: u64 = 1_000_000_000;
+/// After SIGKILL the tree is gone within this, or stuck in the kernel.
+const KILL_NS: u64 = 5_000_000_000;
+/// Between two looks while we wait for the tree to end.
+const LOOK_NS: u64 = 10_000_000;
+/// A tree that goes on growing by this factor after SIGTERM does not get the rest of its grace.
+const RUNAWAY: f64 = 1.1;
+/// Last words are said when this share of the binding limit is used.
+const LAST_WORDS_SHARE: f64 = 0.9;
+
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
+
+impl Session {
+    /// Judges the last tick.
+    pub fn guard(&mut self) {
+        self.last_words();
+        if !self.options.limits.any() {
+            return;
+        }
+        let mut view = self.view();
+        if needs_walk(&self.options.limits, &view) {
+            self.recorder.walk_now();
+            view = self.view();
+        }
+        if let Some(crossing) = crossing(&self.options.limits, &view) {
+            self.enforce(&crossing);
+        }
+    }
+
+    pub fn next_look_ns(&self) -> u64 {
+        let interval_ns = self.recorder.interval_ns();
+        if self.options.limits.any() {
+            next_look_ns(&self.options.limits, &self.view(), interval_ns)
+        } else {
+            interval_ns
+        }
+    }
+
+    fn view(&self) -> View {
+        let tree = &self.recorder.tree;
+        let largest = tree.members().iter().max_by_key(|m| m.sample.rss_kib());
+        let system = &self.recorder.system;
+        let kib = |name| system.meminfo_kib(name);
+        View {
+            tree: self.recorder.last_tree,
+            largest_index: largest.map(|m| m.index),
+            largest_rss_kib: largest.map_or(0, |m| m.sample.rss_kib()),
+            swap_kib: tree.members().iter().map(|m| m.sample.swap_kib).sum(),
+            total_kib: kib("MemTotal"),
+            available_kib: kib("MemAvailable"),
+            system_swap_kib: kib("SwapTotal").saturating_sub(kib("SwapFree") + kib("SwapCached")),
+            cgroup: system.tightest_cgroup_kib(),
+            psi_some_centi: system.pressure_centi(),
+        }
+    }
+
+    /// At 90 % of what binds: who holds what, saved now because later may be too late. Nothing is stopped.
+    fn last_words(&mut self) {
+        let binding = self.recorder.system.binding();
+        let used = binding.limit.saturating_sub(binding.headroom);
+        let near = used as f64 >= binding.limit as f64 * LAST_WORDS_SHARE;
+        let news = used as f64 > self.last_words_bytes as f64 * 1.02;
+        if !near || !news {
+            return;
+        }
+        self.last_words_bytes = used;
+        self.recorder.walk_now();
+        let limit = self.recorder.system.limit();
+        self.recorder.event(
+            monotonic_ns(),
+            EventKind::Limit {
+                limit: limit.source,
+                value_bytes: used,
+                limit_bytes: binding.limit,
+                index: self.view().largest_index,
+                action: "last words saved".to_owned(),
+            },
+        );
+    }
+
+    /// Stop, look, ask to end, insist. Only processes of the run's own tree are touched.
+    fn enforce(&mut self, crossing: &Crossing) {
+        let Crossing { option, value_bytes, limit_bytes, index } = *crossing;
+        let action = "the run was ended".to_owned();
+        let limit = option.to_owned();
+        let at_ns = monotonic_ns();
+        self.recorder.event(at_ns, EventKind::Limit { limit, value_bytes, limit_bytes, index, action });
+        self.post_mortem();
+        self.signal_tree(SIGTERM);
+        let runaway_kib = (self.recorder.last_tree.high_kib as f64 * RUNAWAY) as u64;
+        let grace_ns = nanoseconds(self.options.grace);
+        self.wait_for_end(grace_ns, |session| session.recorder.last_tree.low_kib > runaway_kib);
+        for _ in 0..3 {
+            if self.tree_is_gone() {
+                break;
+            }
+            self.signal_tree(SIGKILL);
+            self.wait_for_end(KILL_NS / 3, |_| false);
+        }
+        let ended_by = Some(format!("watchdog: {option}"));
+        self.exit = Some(Exit { ended_by, ..self.exit.take().unwrap_or_default() });
+    }
+
+    /// Every process of the tree stands still while its mappings are read; the kernel lets them go if we die.
+    fn post_mortem(&mut self) {
+        let begin_ns = monotonic_ns();
+        let pids: Vec<i32> = self.recorder.tree.members().iter().map(|m| m.pid).collect();
+        let proc = Proc::default();
+        let threads = |pid| proc.list_threads(pid).unwrap_or_default();
+        let mut stopped = Stopped::stop(&pids, threads, begin_ns + STOP_NS);
+        self.recorder.walk_all(begin_ns + POST_MORTEM_NS);
+        let ended = std::mem::take(&mut stopped.ended);
+        let refused = stopped.refused.take().filter(|_| stopped.count() == 0);
+        drop(stopped);
+        self.pause_ns += monotonic_ns() - begin_ns;
+        if let Some(error) = refused {
+            let text = format!("the tree was not stopped for its post-mortem: {error}");
+            self.recorder.event(begin_ns, EventKind::Note { text });
+        }
+        for wait in ended {
+            self.child_ended(&wait);
+        }
+    }
+
+    fn signal_tree(&mut self, signal: i32) {
+        self.recorder.tree.discover(monotonic_ns());
+        for member in self.recorder.tree.members() {
+            let _ = signals::send(member.pid, signal);
+        }
+    }
+
+    fn tree_is_gone(&self) -> bool {
+        let alive = |m: &crate::member::Member| m.zombie_since_ns.is_none();
+        self.exit.is_some() && !self.recorder.tree.members().iter().any(alive)
+    }
+
+    /// Goes on recording until the tree has ended, `enough` says so, or the time is over.
+    fn wait_for_end(&mut self, span_ns: u64, enough: impl Fn(&Self) -> bool) {
+        let end_ns = monotonic_ns() + span_ns;
+        while !self.tree_is_gone() && monotonic_ns() < end_ns && !enough(self) {
+            self.wait_and_answer(monotonic_ns() + LOOK_NS);
+            self.recorder.tick();
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! `run`: launch a command, record its tree until it ends, look at what it leaves behind.
+
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use jiff::Zoned;
+use nilometer_kernel::read::cgroup::{Chain, OwnGroup};
+use nilometer_kernel::read::proc::Proc;
+use nilometer_kernel::sys::clock::monotonic_ns;
+use nilometer_kernel::sys::launch::{Command, Suspended};
+use nilometer_kernel::sys::limits::OpenFiles;
+use nilometer_kernel::sys::process::{adopt_orphans, own_pid, wait_for};
+use nilometer_kernel::sys::sentinel::Sentinel;
+use nilometer_kernel::sys::signals::{self, Mask, SignalFd};
+use nilometer_trace::record::{EventKind, Exit, Phase};
+
+use crate::marks::Marks;
+use crate::options::{Options, Target};
+use crate::recorder::{Recorder, nanoseconds};
+use crate::rundir::{self, Places, RunDirectory};
+use crate::session::{Session, Subject};
+use crate::shm::SharedMemory;
+use crate::system::System;
+use crate::tree::Tree;
+use crate::{Error, describe};
+
+/// The marks file inside a run directory.
+pub const MARKS_FILE: &str = "marks";
+/// Variable that names it to the target.
+pub const MARKS_VARIABLE: &str = "NILO_MARKS";
+
+/// How a run ended and where it is stored.
+#[derive(Debug)]
+pub struct Outcome {
+    pub directory: PathBuf,
+    pub exit: Exit,
+    /// Why the directory is not where it was wanted.
+    pub fallback: Option<String>,
+}
+
+/// Runs `target` to its end and records it.
+pub fn run(options: &Options, target: Target) -> Result<Outcome, Error> {
+    let name = rundir::command_name(&describe::text_arguments(&target.argv));
+    let directory = make_directory(options, &name)?;
+    let inherited_files = OpenFiles::read().unwrap_or(OpenFiles { soft: 1024, hard: 1024 });
+    inherited_files.raise();
+    let ended = prepare(options, target, &directory.path, inherited_files).and_then(Launched::live);
+    inherited_files.set();
+    match ended {
+        Ok(exit) => Ok(Outcome { directory: directory.path, exit, fallback: directory.fallback }),
+        Err(error) => {
+            // Nothing ran: an empty run directory would only be in the way.
+            let _ = std::fs::remove_dir_all(&directory.path);
+            Err(error)
+        }
+    }
+}
+
+/// The directory asked for, or one named after `name`.
+pub(crate) fn make_directory(options: &Options, name: &str) -> Result<RunDirectory, Error> {
+    match &options.output {
+        Some(path) => rundir::create_named(path, options.force),
+        None => rundir::create_default(
+            &Places::from_environment(),
+            &describe::directory_name(name, &Zoned::now()),
+        ),
+    }
+}
+
+/// A run whose child waits for the word to `exec`.
+struct Launched {
+    session: Session,
+    suspended: Suspended,
+    program: String,
+    inherited_mask: Mask,
+}
+
+/// Everything up to the moment before `exec`.
+fn prepare(
+    options: &Options,
+    mut target: Target,
+    directory: &Path,
+    inherited_files: OpenFiles,
+) -> Result<Launched, Error> {
+    let system_error = |what| move |source| Error::System { what, source };
+    let marks_path = directory.join(MARKS_FILE);
+    let marks = Marks::create(&marks_path, monotonic_ns()).ok();
+    set_variable(&mut target.environment, MARKS_VARIABLE, marks_path.into_os_string());
+    let mask = Mask::taken();
+    let inherited_mask = mask.block().map_err(system_error("signal mask"))?;
+    let signals = SignalFd::new(&mask).map_err(system_error("signalfd"))?;
+    let sentinel = Sentinel::start(&mask).ok();
+    let adopts = adopt_orphans().is_ok();
+    let launch_hwm_kib = own_hwm_kib();
+    let suspended = fork(&target, inherited_mask, inherited_files)?;
+    signals::ignore_sigpipe();
+    let child = suspended.pid;
+    let group = own_group(options, child)?;
+    let system = System::open(Chain::of(Path::new("/proc"), Path::new("/"), child))?;
+    let own = std::iter::once(own_pid()).chain(sentinel.as_ref().map(|s| s.pid)).collect();
+    let tree = Tree::new(Proc::default(), child, own, options.single, adopts);
+    let manifest =
+        describe::manifest("run", directory, &target, child, system.limit(), options, &Zoned::now());
+    let recorder = Recorder::start(directory, options, tree, system)?;
+    let session = Session {
+        directory: directory.to_owned(),
+        options: options.clone(),
+        subject: Subject::Child(child),
+        signals,
+        sentinel,
+        marks,
+        recorder,
+        manifest,
+        group,
+        shared_before: SharedMemory::read(),
+        launch_hwm_kib,
+        unsampled: crate::session::Unsampled::default(),
+        exit: None,
+        stop_asked: false,
+        pause_ns: 0,
+        last_words_bytes: 0,
+    };
+    let program = target.argv.first().map_or_else(String::new, |a| a.to_string_lossy().into_owned());
+    Ok(Launched { session, suspended, program, inherited_mask })
+}
+
+impl Launched {
+    /// From the look before the start to the end of the recording.
+    fn live(self) -> Result<Exit, Error> {
+        let Self { mut session, suspended, program, inherited_mask } = self;
+        session.describe(None);
+        session.look_at_system(Phase::Before, nanoseconds(session.options.before));
+        let started_ns = monotonic_ns();
+        let child = suspended.pid;
+        if let Err(source) = suspended.release() {
+            wait_for(child);
+            session.abandon();
+            inherited_mask.restore();
+            return Err(Error::Exec { command: program, source });
+        }
+        session.recorder.event(started_ns, EventKind::Started);
+        session.recorder.tree.begin(started_ns);
+        session.watch(started_ns);
+        let ended_ns = monotonic_ns();
+        session.recorder.event(ended_ns, EventKind::Exited);
+        let exit = session.close(started_ns, ended_ns);
+        inherited_mask.restore();
+        Ok(exit.unwrap_or_default())
+    }
+}
+
+fn fork(target: &Target, inherited_mask: Mask, files: OpenFiles) -> Result<Suspended, Error> {
+    let argv = target.argv.iter().map(c_string).collect();
+    let envp = target.environment.iter().map(variable).collect();
+    let command = Command::new(argv, envp, inherited_mask, files).stdout_to_stderr(target.stdout_to_stderr);
+    command.start_suspended().map_err(|source| Error::System { what: "fork", source })
+}
+
+/// Arguments come from our own `argv` and cannot contain NUL; one from elsewhere ends there.
+fn c_string(text: &OsString) -> CString {
+    let bytes: Vec<u8> = text.as_bytes().iter().copied().take_while(|b| *b != 0).collect();
+    CString::new(bytes).unwrap_or_default()
+}
+
+fn variable((name, value): &(OsString, OsString)) -> CString {
+    let mut text = name.as_bytes().to_vec();
+    text.push(b'=');
+    text.extend_from_slice(value.as_bytes());
+    c_string(&OsString::from_vec(text))
+}
+
+fn set_variable(environment: &mut Vec<(OsString, OsString)>, name: &str, value: OsString) {
+    environment.retain(|(known, _)| known != name);
+    environment.push((name.into(), value));
+}
+
+fn own_group(options: &Options, child: i32) -> Result<Option<OwnGroup>, Error> {
+    if !options.cgroup {
+        return Ok(None);
+    }
+    let chain = Chain::of(Path::new("/proc"), Path::new("/"), child)
+        .ok_or_else(|| Error::Cgroup("no memory cgroup is mounted here".to_owned()))?;
+    let group = OwnGroup::create(&chain, &format!("nilo-{}", own_pid())).map_err(Error::Cgroup)?;
+    group.add(child).map_err(Error::Cgroup)?;
+    Ok(Some(group))
+}
+
+fn own_hwm_kib() -> u64 {
+    let status = Proc::default().read_status(own_pid(), &mut Vec::new());
+    status.ok().and_then(|s| s.vm_hwm_kib).unwrap_or(0)
+}

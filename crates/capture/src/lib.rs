@@ -1,0 +1,32 @@
+//! Recording: launches a command (or looks at a running one), samples its process tree, writes the run
+//! directory. Knows the kernel and the trace, nothing of analysis or views.
+//!
+//! The one invariant: the target runs, and ends, as it would without us. Whatever fails here after the
+//! start is noted in the log and never changes the target's life.
+
+pub mod attach;
+pub mod bounds;
+pub mod budget;
+mod closing;
+pub mod describe;
+mod enforce;
+pub mod forward;
+pub mod launch;
+pub mod marks;
+pub mod member;
+pub mod options;
+pub mod privacy;
+pub mod recorder;
+pub mod role;
+pub mod rundir;
+pub mod shm;
+pub mod slow;
+pub mod system;
+pub mod tree;
+pub mod watchdog;
+
+mod error;
+mod session;
+
+pub use error::Error;
+pub use options::Options;

@@ -1,0 +1,66 @@
+//! What a recording was asked to do; plain data, made by the command line or by a test.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::watchdog::Limits;
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where the run directory goes; `None` = named after the command, in `$NILO_DIR` or here.
+    pub output: Option<PathBuf>,
+    pub force: bool,
+    pub interval: Duration,
+    /// How long to look at the system before the start and after the end.
+    pub before: Duration,
+    pub settle: Duration,
+    /// Share of one core that page-table walks (PSS, mapping kinds) may use, in percent.
+    pub budget_percent: f64,
+    /// Read PSS and mapping kinds at all.
+    pub slow: bool,
+    /// Follow the direct child only.
+    pub single: bool,
+    pub exact_step_peaks: bool,
+    /// Give the run a cgroup of its own, for the kernel's exact tree peak.
+    pub cgroup: bool,
+    pub max_log_bytes: u64,
+    /// Limits of the watchdog.
+    pub limits: Limits,
+    /// How long a tree that was asked to end may take before it is killed.
+    pub grace: Duration,
+    /// End after this long, or after so many samples (attach, record).
+    pub duration: Option<Duration>,
+    pub samples: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            output: None,
+            force: false,
+            interval: Duration::from_millis(100),
+            before: Duration::from_millis(20),
+            settle: Duration::from_millis(150),
+            budget_percent: 1.0,
+            slow: true,
+            single: false,
+            exact_step_peaks: false,
+            cgroup: false,
+            max_log_bytes: 256 << 20,
+            limits: Limits::default(),
+            grace: Duration::from_secs(5),
+            duration: None,
+            samples: None,
+        }
+    }
+}
+
+/// The command to launch and the environment it gets.
+#[derive(Debug, Clone, Default)]
+pub struct Target {
+    pub argv: Vec<OsString>,
+    pub environment: Vec<(OsString, OsString)>,
+    /// Its standard output goes to standard error, because ours carries one document.
+    pub stdout_to_stderr: bool,
+}

@@ -1,0 +1,315 @@
+//! The tick: read everything once, in one order, and store it.
+//!
+//! Used by every recording verb; it knows neither how the target was started nor when it ends.
+
+use std::path::Path;
+use std::time::Duration;
+
+use nilometer_kernel::read::proc::Proc;
+use nilometer_kernel::sys::clock::{monotonic_ns, realtime_ns};
+use nilometer_kernel::sys::limits::{own_usage, page_bytes, ticks_per_s};
+use nilometer_kernel::sys::process::own_pid;
+use nilometer_trace::log::{Dropped, LogWriter};
+use nilometer_trace::record::{
+    Bounds, Cost, End, Event, EventKind, Exit, Header, Phase, ProcessSample, Record,
+};
+use nilometer_trace::{FORMAT_VERSION, TickRef};
+
+use crate::bounds::{Known, TreeBounds};
+use crate::options::Options;
+use crate::slow::Slow;
+use crate::system::System;
+use crate::tree::Tree;
+use crate::{Error, member::Member};
+
+/// System files are not read more often than this, however short the interval.
+const SYSTEM_PACE_NS: u64 = 50_000_000;
+/// Unless a limit on the machine is watched.
+const WATCHED_PACE_NS: u64 = 2_000_000;
+/// A new maximum of the tree's upper bound by this factor is worth page-table walks.
+const NEW_PEAK: f64 = 1.05;
+/// The clock was set when it moved by this much against the monotonic one.
+const CLOCK_STEP_NS: i64 = 200_000_000;
+/// Later than this many intervals (and a second) is a gap worth telling.
+const GAP_INTERVALS: u64 = 5;
+
+#[derive(Debug)]
+pub struct Recorder {
+    pub tree: Tree,
+    pub system: System,
+    proc: Proc,
+    slow: Slow,
+    bounds: TreeBounds,
+    log: LogWriter,
+    samples: Vec<ProcessSample>,
+    out: Vec<Record>,
+    interval_ns: u64,
+    max_log_bytes: u64,
+    system_ns: u64,
+    system_pace_ns: u64,
+    page_kib: u64,
+    highest_kib: u64,
+    clock_offset_ns: i64,
+    last_tick_ns: u64,
+    stretched: u32,
+    ticks: u64,
+    missed: u64,
+    pub last_tree: Bounds,
+}
+
+impl Recorder {
+    pub fn start(directory: &Path, options: &Options, tree: Tree, system: System) -> Result<Self, Error> {
+        let now_ns = monotonic_ns();
+        let mut recorder = Self {
+            tree,
+            system,
+            proc: Proc::default(),
+            slow: Slow::new(now_ns, options.budget_percent, options.slow),
+            bounds: TreeBounds::default(),
+            log: LogWriter::create(directory).map_err(|e| Error::Store(e.to_string()))?,
+            samples: Vec::new(),
+            out: Vec::new(),
+            interval_ns: nanoseconds(options.interval),
+            max_log_bytes: options.max_log_bytes,
+            system_ns: 0,
+            system_pace_ns: if options.limits.watches_system() { WATCHED_PACE_NS } else { SYSTEM_PACE_NS },
+            page_kib: page_bytes() / 1024,
+            highest_kib: 0,
+            clock_offset_ns: clock_offset(),
+            last_tick_ns: now_ns,
+            stretched: 0,
+            ticks: 0,
+            missed: 0,
+            last_tree: Bounds::default(),
+        };
+        recorder.append(&Record::Header(Header {
+            format_version: FORMAT_VERSION,
+            mono_ns: now_ns,
+            realtime_ns: realtime_ns(),
+            page_bytes: page_bytes(),
+            ticks_per_s: ticks_per_s(),
+            interval_ns: recorder.interval_ns,
+            nilo_pid: own_pid(),
+        }));
+        let columns = recorder.system.columns();
+        recorder.append(&Record::Columns(columns));
+        Ok(recorder)
+    }
+
+    /// The present interval: as asked, or stretched to keep the log small.
+    pub fn interval_ns(&self) -> u64 {
+        self.interval_ns << self.stretched
+    }
+
+    /// Stores a record; a full disk is counted by the log and told in the report, never here.
+    pub fn append(&mut self, record: &Record) {
+        let _ = self.log.append(record);
+    }
+
+    pub fn event(&mut self, at_ns: u64, what: EventKind) {
+        self.append(&Record::Event(Event { at_ns, what }));
+    }
+
+    /// The system alone: before the start, after the end.
+    pub fn system_tick(&mut self, phase: Phase) {
+        let now_ns = monotonic_ns();
+        self.read_system(now_ns, true);
+        let tick = TickRef { at_ns: now_ns, phase, tree: None, system: self.system.values(), processes: &[] };
+        let _ = self.log.tick(tick);
+    }
+
+    /// One full turn.
+    pub fn tick(&mut self) {
+        let now_ns = monotonic_ns();
+        self.notice_gap(now_ns);
+        self.tree.discover(now_ns);
+        self.tree.look(now_ns);
+        self.note_ended();
+        self.log_changes();
+        let with_system = self.read_system(now_ns, false);
+        self.gather();
+        let mut tree = self.measure();
+        if self.is_new_peak(tree) {
+            self.slow.force(&self.proc, self.tree.members_mut(), now_ns, &mut self.out);
+            self.bounds.all_walked();
+            tree = self.measure();
+        } else {
+            self.slow.turn(&self.proc, self.tree.members_mut(), now_ns, &mut self.out);
+        }
+        self.highest_kib = self.highest_kib.max(tree.high_kib);
+        self.last_tree = tree;
+        self.store(now_ns, tree, with_system);
+        self.keep_small(now_ns);
+        self.ticks += 1;
+        self.last_tick_ns = now_ns;
+    }
+
+    fn store(&mut self, at_ns: u64, tree: Bounds, with_system: bool) {
+        let system = if with_system { self.system.values() } else { &[] };
+        let tree = (!self.samples.is_empty()).then_some(tree);
+        let _ =
+            self.log.tick(TickRef { at_ns, phase: Phase::During, tree, system, processes: &self.samples });
+        for record in self.out.drain(..) {
+            let _ = self.log.append(&record);
+        }
+    }
+
+    fn note_ended(&mut self) {
+        for member in self.tree.take_ended() {
+            self.bounds.ended(member.walk);
+        }
+    }
+
+    /// New, changed and ended processes go to the log before the tick that uses them.
+    pub fn log_changes(&mut self) {
+        for record in self.tree.take_records() {
+            let _ = self.log.append(&record);
+        }
+    }
+
+    fn read_system(&mut self, now_ns: u64, always: bool) -> bool {
+        if !always && now_ns.saturating_sub(self.system_ns) < self.system_pace_ns {
+            return false;
+        }
+        self.system_ns = now_ns;
+        if always {
+            self.system.forget();
+        }
+        if self.system.read(now_ns) {
+            let columns = self.system.columns();
+            self.append(&Record::Columns(columns));
+        }
+        self.notice_clock_step(now_ns);
+        true
+    }
+
+    fn gather(&mut self) {
+        self.samples.clear();
+        let living = self.tree.members().iter().filter(|m| m.zombie_since_ns.is_none());
+        self.samples.extend(living.map(|m| m.sample));
+    }
+
+    fn measure(&self) -> Bounds {
+        let known = |m: &Member| m.zombie_since_ns.is_none();
+        let members = self.tree.members().iter().filter(|m| known(m));
+        self.bounds.measure(self.page_kib, members.map(|m| Known { now: &m.sample, walk: m.walk }))
+    }
+
+    fn is_new_peak(&self, tree: Bounds) -> bool {
+        self.samples.len() > 1 && tree.high_kib as f64 > self.highest_kib as f64 * NEW_PEAK
+    }
+
+    fn notice_gap(&mut self, now_ns: u64) {
+        let late = now_ns.saturating_sub(self.last_tick_ns);
+        let interval = self.interval_ns();
+        if self.ticks > 0 && late > interval * 2 {
+            self.missed += late / interval - 1;
+        }
+        if self.ticks > 0 && late > (interval * GAP_INTERVALS).max(1_000_000_000) {
+            self.event(self.last_tick_ns, EventKind::Gap { until_ns: now_ns, stopped: false });
+        }
+    }
+
+    fn notice_clock_step(&mut self, now_ns: u64) {
+        let offset = clock_offset();
+        let by_ns = offset - self.clock_offset_ns;
+        if by_ns.abs() > CLOCK_STEP_NS {
+            self.event(now_ns, EventKind::ClockStep { by_ns });
+            self.clock_offset_ns = offset;
+        }
+    }
+
+    /// At 1/2, 3/4, 7/8 … of the ceiling the interval doubles, so the ceiling is never reached.
+    fn keep_small(&mut self, now_ns: u64) {
+        let left = self.max_log_bytes >> (self.stretched + 1).min(40);
+        if self.log.log_bytes() > self.max_log_bytes.saturating_sub(left) && self.stretched < 30 {
+            self.stretched += 1;
+            let interval_ns = self.interval_ns();
+            let why = "the recording nears its largest size (--max-log)".to_owned();
+            self.event(now_ns, EventKind::Interval { interval_ns, why });
+        }
+    }
+
+    /// Walks every member, within the budget for forced readings, and measures the tree again.
+    pub fn walk_now(&mut self) {
+        let now_ns = monotonic_ns();
+        self.slow.force(&self.proc, self.tree.members_mut(), now_ns, &mut self.out);
+        self.settle_walks(now_ns);
+    }
+
+    /// Walks every member whatever it costs, until the deadline: the tree stands still for this.
+    pub fn walk_all(&mut self, deadline_ns: u64) {
+        self.slow.walk_all(&self.proc, self.tree.members_mut(), deadline_ns, &mut self.out);
+        self.settle_walks(monotonic_ns());
+    }
+
+    fn settle_walks(&mut self, now_ns: u64) {
+        self.last_tree = self.measure();
+        let tree = self.last_tree;
+        self.store(now_ns, tree, false);
+    }
+
+    /// Job control stopped us (and the target) until now.
+    pub fn was_stopped(&mut self, since_ns: u64) {
+        let now_ns = monotonic_ns();
+        self.event(since_ns, EventKind::Gap { until_ns: now_ns, stopped: true });
+        self.last_tick_ns = now_ns;
+    }
+
+    pub fn ticks(&self) -> (u64, u64) {
+        (self.ticks, self.missed)
+    }
+
+    pub fn dropped(&self) -> Dropped {
+        self.log.dropped()
+    }
+
+    /// Our own cost so far; `helpers` is the memory of our other processes.
+    pub fn cost(&self, helpers: Cost) -> Cost {
+        let usage = own_usage();
+        let own_hwm = self.own_hwm_bytes();
+        Cost {
+            cpu_s: (usage.user_us + usage.system_us) as f64 / 1e6 + helpers.cpu_s,
+            rss_bytes: own_hwm + helpers.rss_bytes,
+            written_bytes: self.log.written_bytes(),
+            pause_s: 0.0,
+        }
+    }
+
+    /// VmHWM, not `ru_maxrss`: the latter begins with the high water of whoever started us.
+    pub fn own_hwm_bytes(&self) -> u64 {
+        let status = self.proc.read_status(own_pid(), &mut Vec::new());
+        status.ok().and_then(|s| s.vm_hwm_kib).unwrap_or(0) * 1024
+    }
+
+    /// Resets the high-water mark of every member, after it has been stored.
+    pub fn reset_peaks(&mut self, step: u64, at_ns: u64) {
+        self.tick();
+        for member in self.tree.members_mut() {
+            let _ = self.proc.reset_high_water(member.pid);
+            member.forget();
+        }
+        self.event(at_ns, EventKind::PeaksReset { step });
+    }
+
+    /// The last record. What could not be stored is said in it.
+    pub fn finish(self, exit: Option<Exit>, cost: Cost, cgroup_peak_bytes: Option<u64>) {
+        let end = End {
+            at_ns: monotonic_ns(),
+            exit,
+            cost,
+            ticks: self.ticks,
+            missed_ticks: self.missed,
+            cgroup_peak_bytes,
+        };
+        let _ = self.log.finish(end);
+    }
+}
+
+fn clock_offset() -> i64 {
+    realtime_ns() as i64 - monotonic_ns() as i64
+}
+
+pub fn nanoseconds(duration: Duration) -> u64 {
+    duration.as_nanos() as u64
+}

@@ -1,0 +1,235 @@
+//! A recording while it lives: the loop that waits, ticks, and answers signals and marks.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+
+use nilometer_kernel::read::cgroup::OwnGroup;
+use nilometer_kernel::sys::clock::monotonic_ns;
+use nilometer_kernel::sys::limits::Usage;
+use nilometer_kernel::sys::poll::PollSet;
+use nilometer_kernel::sys::process::{Change, Wait, wait_any};
+use nilometer_kernel::sys::sentinel::Sentinel;
+use nilometer_kernel::sys::signals::{self, Received, SignalFd};
+use nilometer_trace::Manifest;
+use nilometer_trace::record::{EventKind, Exit, MarkKind, Record, Waited};
+
+use crate::forward::{self, Action, Arrival, decide, is_job_control_stop};
+use crate::marks::Marks;
+use crate::options::Options;
+use crate::recorder::Recorder;
+use crate::shm::SharedMemory;
+
+/// Whose memory is recorded.
+#[derive(Debug)]
+pub(crate) enum Subject {
+    /// Our direct child.
+    Child(i32),
+    /// A process that was there before us; the descriptor tells its end.
+    Attached(OwnedFd),
+    /// The machine alone.
+    Nobody,
+}
+
+/// A recording between its start and its end.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub directory: PathBuf,
+    pub options: Options,
+    pub subject: Subject,
+    pub signals: SignalFd,
+    pub sentinel: Option<Sentinel>,
+    pub marks: Option<Marks>,
+    pub recorder: Recorder,
+    pub manifest: Manifest,
+    pub group: Option<OwnGroup>,
+    pub shared_before: SharedMemory,
+    pub launch_hwm_kib: u64,
+    pub unsampled: Unsampled,
+    pub exit: Option<Exit>,
+    /// Somebody asked us to end (attach, record), or the subject is gone.
+    pub stop_asked: bool,
+    /// How long the target stood still because of us.
+    pub pause_ns: u64,
+    /// Use of the binding limit when last words were last saved.
+    pub last_words_bytes: u64,
+}
+
+/// Orphans that came and went between two ticks.
+#[derive(Debug, Default)]
+pub(crate) struct Unsampled {
+    processes: u64,
+    usage: Usage,
+}
+
+impl Session {
+    pub fn is_over(&self) -> bool {
+        self.exit.is_some() || self.stop_asked
+    }
+
+    /// The tick loop, until the subject has ended or we are asked to stop.
+    pub fn watch(&mut self, started_ns: u64) {
+        let mut due_ns = started_ns;
+        let end_ns = self.options.duration.map(|d| started_ns + crate::recorder::nanoseconds(d));
+        while !self.is_over() {
+            self.wait_and_answer(due_ns);
+            if !self.is_over() && monotonic_ns() >= due_ns {
+                self.recorder.tick();
+                self.guard();
+                due_ns = next_due(due_ns, self.next_look_ns());
+            }
+            let enough = self.options.samples.is_some_and(|samples| self.recorder.ticks().0 >= samples);
+            self.stop_asked |= enough || end_ns.is_some_and(|end_ns| monotonic_ns() >= end_ns);
+        }
+        self.take_marks();
+    }
+
+    /// Waits until `due_ns` or until something needs an answer, and gives it.
+    pub fn wait_and_answer(&mut self, due_ns: u64) {
+        let mut poll = PollSet::default();
+        poll.add(signals::raw(&self.signals));
+        let marks = self.marks.as_ref().and_then(Marks::descriptor);
+        poll.add(marks.unwrap_or(-1));
+        poll.add(if let Subject::Attached(pidfd) = &self.subject { pidfd.as_raw_fd() } else { -1 });
+        let mut ready = [false; 3];
+        poll.wait_until(due_ns).for_each(|position| ready[position] = true);
+        if ready[0] {
+            self.take_signals();
+        }
+        if ready[1] {
+            self.take_marks();
+        }
+        self.stop_asked |= ready[2];
+    }
+
+    pub fn take_signals(&mut self) {
+        while let Some(received) = self.signals.next() {
+            self.take_signal(received);
+        }
+    }
+
+    fn take_signal(&mut self, received: Received) {
+        let Subject::Child(child) = self.subject else {
+            self.stop_asked |= forward::asks_to_end(received.number);
+            return;
+        };
+        let asks = !received.from_kernel && received.number != forward::SIGCHLD;
+        let to_group = asks && self.sentinel.as_mut().and_then(|s| s.saw(received.number)).unwrap_or(false);
+        let from_tree = self.recorder.tree.contains(received.sender);
+        let number = received.number;
+        match decide(Arrival { number, from_kernel: received.from_kernel, to_group, from_tree }) {
+            Action::Reap => self.reap(),
+            Action::Ignore => self.note_signal(number, false),
+            Action::Forward => {
+                let forwarded = signals::send(child, number).is_ok();
+                self.note_signal(number, forwarded);
+            }
+        }
+    }
+
+    fn note_signal(&mut self, number: i32, forwarded: bool) {
+        self.recorder.event(monotonic_ns(), EventKind::Signal { number, forwarded });
+    }
+
+    fn is_child(&self, pid: i32) -> bool {
+        matches!(self.subject, Subject::Child(child) if child == pid)
+    }
+
+    pub fn reap(&mut self) {
+        while let Some(wait) = wait_any() {
+            match wait.change {
+                Change::Stopped(signal) if self.is_child(wait.pid) && is_job_control_stop(signal) => {
+                    let since_ns = monotonic_ns();
+                    signals::stop_by(signal);
+                    self.recorder.was_stopped(since_ns);
+                }
+                Change::Stopped(_) | Change::Continued => {}
+                Change::Exited(_) | Change::Killed { .. } => self.child_ended(&wait),
+            }
+        }
+    }
+
+    pub fn child_ended(&mut self, wait: &Wait) {
+        let waited = self.waited(wait);
+        let now_ns = monotonic_ns();
+        if self.is_child(wait.pid) {
+            self.exit = Some(exit_of(wait.change));
+        } else if self.sentinel.as_ref().is_some_and(|s| s.pid == wait.pid) {
+            self.sentinel = None;
+            return;
+        } else if !self.recorder.tree.contains(wait.pid) {
+            self.unsampled.add(wait.usage);
+        }
+        self.recorder.tree.reaped(wait.pid, waited, now_ns);
+    }
+
+    fn waited(&self, wait: &Wait) -> Waited {
+        let (code, signal) = match wait.change {
+            Change::Exited(code) => (Some(code), None),
+            Change::Killed { signal, .. } => (None, Some(signal)),
+            Change::Stopped(_) | Change::Continued => (None, None),
+        };
+        let usage = wait.usage;
+        // `ru_maxrss` begins with the launcher's own high water: not above it, it says nothing.
+        let tells = usage.maxrss_kib > self.launch_hwm_kib;
+        Waited {
+            code,
+            signal,
+            maxrss_kib: if tells { usage.maxrss_kib } else { 0 },
+            user_us: usage.user_us,
+            system_us: usage.system_us,
+            minor_faults: usage.minor_faults,
+            major_faults: usage.major_faults,
+        }
+    }
+
+    pub fn take_marks(&mut self) {
+        let Some(marks) = &mut self.marks else { return };
+        let mut arrived = Vec::new();
+        marks.look(monotonic_ns(), |mark| arrived.push(mark));
+        for mark in arrived {
+            let step = match mark.what {
+                MarkKind::Step(step) if self.options.exact_step_peaks => Some(step),
+                _ => None,
+            };
+            let at_ns = mark.at_ns;
+            self.recorder.append(&Record::Mark(mark));
+            if let Some(step) = step {
+                self.recorder.reset_peaks(step, at_ns);
+            }
+        }
+    }
+}
+
+impl Unsampled {
+    fn add(&mut self, usage: Usage) {
+        self.processes += 1;
+        self.usage.user_us += usage.user_us;
+        self.usage.system_us += usage.system_us;
+        self.usage.minor_faults += usage.minor_faults;
+        self.usage.maxrss_kib = self.usage.maxrss_kib.max(usage.maxrss_kib);
+    }
+
+    pub fn event(&self) -> Option<EventKind> {
+        let Usage { user_us, system_us, minor_faults, maxrss_kib, .. } = self.usage;
+        let processes = self.processes;
+        let event = EventKind::Unsampled { processes, user_us, system_us, minor_faults, maxrss_kib };
+        (processes > 0).then_some(event)
+    }
+}
+
+/// The next tick on the grid; ticks that could not be held are skipped, not made up for in a burst.
+fn next_due(due_ns: u64, interval_ns: u64) -> u64 {
+    let now_ns = monotonic_ns();
+    let next = due_ns + interval_ns;
+    if next > now_ns { next } else { now_ns + interval_ns - (now_ns - due_ns) % interval_ns }
+}
+
+fn exit_of(change: Change) -> Exit {
+    match change {
+        Change::Killed { signal, core_dumped } => {
+            Exit { signal: Some(signal), core_dumped, ..Exit::default() }
+        }
+        Change::Exited(code) => Exit { code: Some(code), ..Exit::default() },
+        Change::Stopped(_) | Change::Continued => Exit::default(),
+    }
+}

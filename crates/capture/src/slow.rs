@@ -1,0 +1,222 @@
+//! The costly readings: PSS and mapping kinds, one process at a time, under a budget.
+
+use nilometer_kernel::parse::kind::{Kind, Summary};
+use nilometer_kernel::parse::smaps::Usage;
+use nilometer_kernel::read::proc::Proc;
+use nilometer_kernel::sys::clock::{monotonic_ns, thread_cpu_ns};
+use nilometer_trace::record::{KindSum, Kinds, MappingKind, NamedMapping, Record, Shares};
+
+use crate::bounds::Walk;
+use crate::budget::Budget;
+use crate::member::Member;
+
+/// No process is walked more often than this by the ordinary schedule.
+const SHORTEST_PACE_NS: u64 = 1_000_000_000;
+/// A change worth an early walk.
+const MUCH_KIB: u64 = 16 << 10;
+/// Above this many mappings the text of smaps costs more than the walk: the rollup alone is read.
+const MANY_MAPPINGS: u64 = 4096;
+/// Of such processes the kinds are read once in so many walks.
+const KINDS_EVERY: u64 = 8;
+
+#[derive(Debug)]
+pub struct Slow {
+    budget: Budget,
+    buffer: Vec<u8>,
+    walks: u64,
+    enabled: bool,
+}
+
+impl Slow {
+    pub fn new(now_ns: u64, budget_percent: f64, enabled: bool) -> Self {
+        Self { budget: Budget::new(now_ns, budget_percent), buffer: Vec::new(), walks: 0, enabled }
+    }
+
+    /// Walks the member that needs it most, if one is due and the budget allows.
+    pub fn turn(&mut self, proc: &Proc, members: &mut [Member], now_ns: u64, out: &mut Vec<Record>) {
+        if !self.enabled {
+            return;
+        }
+        let due = members
+            .iter_mut()
+            .filter(|m| m.zombie_since_ns.is_none() && is_due(m, now_ns))
+            .max_by_key(|m| urgency(m, now_ns));
+        if let Some(member) = due
+            && self.budget.allows(now_ns, member.walk_cost_ns)
+        {
+            self.walk(proc, member, now_ns, out);
+        }
+    }
+
+    /// A new peak: walks every member whose share is not fresh, as far as the forced budget goes.
+    pub fn force(&mut self, proc: &Proc, members: &mut [Member], now_ns: u64, out: &mut Vec<Record>) {
+        if !self.enabled {
+            return;
+        }
+        for member in members.iter_mut().filter(|m| m.zombie_since_ns.is_none()) {
+            let estimate = estimate_ns(member);
+            if self.budget.allows_forced(now_ns, estimate) {
+                self.walk(proc, member, now_ns, out);
+            }
+        }
+    }
+
+    /// Every member, kinds included, until the deadline.
+    pub fn walk_all(&mut self, proc: &Proc, members: &mut [Member], deadline_ns: u64, out: &mut Vec<Record>) {
+        for member in members.iter_mut().filter(|m| m.zombie_since_ns.is_none()) {
+            let now_ns = monotonic_ns();
+            if now_ns < deadline_ns {
+                self.walk(proc, member, now_ns, out);
+            }
+        }
+    }
+
+    fn walk(&mut self, proc: &Proc, member: &mut Member, now_ns: u64, out: &mut Vec<Record>) {
+        let begin = thread_cpu_ns();
+        self.walks += 1;
+        let kinds_too = member.mappings < MANY_MAPPINGS || self.walks.is_multiple_of(KINDS_EVERY);
+        let read = if kinds_too {
+            proc.read_kinds(member.visible_pid(), &mut self.buffer).map(|s| Read::Kinds(Box::new(s)))
+        } else {
+            proc.read_rollup(member.visible_pid(), &mut self.buffer).map(|r| Read::Rollup(Box::new(r)))
+        };
+        let cost_ns = thread_cpu_ns().saturating_sub(begin);
+        self.budget.spend(cost_ns);
+        member.walked_ns = now_ns;
+        member.walk_cost_ns = cost_ns;
+        let Ok(read) = read else { return };
+        let shares = read.shares(member.index, now_ns, cost_ns);
+        member.walk = Some(Walk::new(&shares, &member.sample));
+        out.push(Record::Shares(shares));
+        if let Read::Kinds(summary) = read {
+            member.mappings = summary.mappings;
+            out.push(Record::Kinds(kinds(member.index, now_ns, cost_ns, *summary)));
+        }
+    }
+}
+
+/// Once a second, and sooner when it changed much: what a short run is made of is seen near its peak.
+fn is_due(member: &Member, now_ns: u64) -> bool {
+    let age_ns = now_ns.saturating_sub(member.walked_ns);
+    let rss = member.sample.rss_kib();
+    let changed = member.walk.map_or(rss, |walk| rss.abs_diff(walk.rss_kib));
+    let changed_much = changed > MUCH_KIB && changed > rss / 10;
+    age_ns >= SHORTEST_PACE_NS || (changed_much && age_ns >= SHORTEST_PACE_NS / 5)
+}
+
+/// Large changes first, then age; a process never walked comes before all.
+fn urgency(member: &Member, now_ns: u64) -> u64 {
+    let rss = member.sample.rss_kib();
+    let Some(walk) = member.walk else { return u64::MAX };
+    let age_s = now_ns.saturating_sub(member.walked_ns) / 1_000_000_000;
+    rss.abs_diff(walk.rss_kib).saturating_mul(8).saturating_add(rss / 64 * age_s.min(600)).min(u64::MAX - 1)
+}
+
+/// What a walk will cost: as the last one, scaled; 30 ms per GiB where there was none.
+fn estimate_ns(member: &Member) -> u64 {
+    let rss = member.sample.rss_kib();
+    match member.walk {
+        Some(walk) if walk.rss_kib > 0 => {
+            (member.walk_cost_ns as f64 * rss as f64 / walk.rss_kib as f64) as u64
+        }
+        _ => rss * 30,
+    }
+}
+
+enum Read {
+    Kinds(Box<Summary>),
+    Rollup(Box<nilometer_kernel::parse::smaps::Rollup>),
+}
+
+impl Read {
+    fn shares(&self, index: u32, at_ns: u64, cost_ns: u64) -> Shares {
+        let usage: &Usage = match self {
+            Self::Kinds(summary) => &summary.total,
+            Self::Rollup(rollup) => &rollup.usage,
+        };
+        let (pss_anon_kib, pss_file_kib, pss_shmem_kib) = match self {
+            Self::Kinds(summary) => pss_by_backing(summary),
+            Self::Rollup(r) => (r.pss_anon.unwrap_or(0), r.pss_file.unwrap_or(0), r.pss_shmem.unwrap_or(0)),
+        };
+        Shares {
+            index,
+            at_ns,
+            rss_kib: usage.rss,
+            pss_kib: usage.pss,
+            uss_kib: usage.uss_kib(),
+            private_dirty_kib: usage.private_dirty,
+            pss_anon_kib,
+            pss_file_kib,
+            pss_shmem_kib,
+            swap_pss_kib: usage.swap_pss,
+            cost_ns,
+        }
+    }
+}
+
+/// The rollup's split, from the kinds: shared memory is told by its name, the rest by `Anonymous:`.
+fn pss_by_backing(summary: &Summary) -> (u64, u64, u64) {
+    let mut split = (0, 0, 0);
+    for (kind, _, usage) in &summary.kinds {
+        match kind {
+            Kind::Shared => split.2 += usage.pss,
+            Kind::Code | Kind::File => {
+                let anonymous = usage.anonymous.min(usage.pss);
+                split.0 += anonymous;
+                split.1 += usage.pss - anonymous;
+            }
+            _ => split.0 += usage.pss,
+        }
+    }
+    split
+}
+
+fn kinds(index: u32, at_ns: u64, cost_ns: u64, summary: Summary) -> Kinds {
+    Kinds {
+        index,
+        at_ns,
+        mappings: summary.mappings,
+        kinds: summary
+            .kinds
+            .iter()
+            .map(|(kind, mappings, usage)| kind_sum(*kind, *mappings, usage))
+            .collect(),
+        largest: summary
+            .largest
+            .into_iter()
+            .map(|m| NamedMapping {
+                name: m.name,
+                kind: mapping_kind(m.kind),
+                rss_kib: m.rss_kib,
+                pss_kib: m.pss_kib,
+            })
+            .collect(),
+        cost_ns,
+    }
+}
+
+fn kind_sum(kind: Kind, mappings: u64, usage: &Usage) -> KindSum {
+    KindSum {
+        kind: mapping_kind(kind),
+        mappings,
+        size_kib: usage.size,
+        rss_kib: usage.rss,
+        pss_kib: usage.pss,
+        private_kib: usage.uss_kib(),
+        swap_kib: usage.swap,
+        anon_huge_kib: usage.anon_huge,
+    }
+}
+
+fn mapping_kind(kind: Kind) -> MappingKind {
+    match kind {
+        Kind::Heap => MappingKind::Heap,
+        Kind::Anonymous => MappingKind::Anonymous,
+        Kind::Code => MappingKind::Code,
+        Kind::File => MappingKind::File,
+        Kind::Shared => MappingKind::Shared,
+        Kind::Stack => MappingKind::Stack,
+        Kind::Device => MappingKind::Device,
+        Kind::Kernel => MappingKind::Kernel,
+    }
+}

@@ -1,0 +1,200 @@
+//! The system-wide columns of a tick: meminfo, vmstat, pressure, the cgroups above the target, ourselves.
+
+use std::path::Path;
+
+use nilometer_kernel::parse::fields::{FieldTable, tells_of_pressure};
+use nilometer_kernel::parse::pressure::Pressure;
+use nilometer_kernel::read::cgroup::{Binding, Chain, Level, binding};
+use nilometer_kernel::read::kept::KeptFile;
+use nilometer_kernel::read::system::SystemFiles;
+use nilometer_kernel::sys::limits::page_bytes;
+use nilometer_trace::manifest::Limit;
+use nilometer_trace::record::{Column, Columns, Unit};
+
+use crate::Error;
+
+/// Marks a value that was not to be had at this tick.
+pub const ABSENT: u64 = u64::MAX;
+/// How often the slower files are read.
+const SLOW_PACE_NS: u64 = 500_000_000;
+
+#[derive(Debug)]
+pub struct System {
+    files: SystemFiles,
+    chain: Option<Chain>,
+    own_statm: Option<KeptFile>,
+    meminfo: FieldTable,
+    vmstat: FieldTable,
+    levels: Vec<Level>,
+    values: Vec<u64>,
+    buffer: Vec<u8>,
+    has_pressure: bool,
+    pressure_centi: u64,
+    slow_ns: u64,
+}
+
+impl System {
+    /// `chain`: the cgroups of the target.
+    pub fn open(chain: Option<Chain>) -> Result<Self, Error> {
+        let mut system = Self {
+            files: SystemFiles::open(Path::new("/proc"))?,
+            chain,
+            own_statm: KeptFile::open("/proc/self/statm".into()).ok(),
+            meminfo: FieldTable::all(),
+            vmstat: FieldTable::only(tells_of_pressure),
+            levels: Vec::new(),
+            values: Vec::new(),
+            buffer: Vec::with_capacity(16 << 10),
+            has_pressure: false,
+            pressure_centi: 0,
+            slow_ns: 0,
+        };
+        system.read(SLOW_PACE_NS);
+        system.forget();
+        Ok(system)
+    }
+
+    /// Reads everything again. True when the set of columns changed and [`Self::columns`] must be logged.
+    ///
+    /// What only adds up (vmstat, the counters of groups without a limit) is read at a slower pace.
+    pub fn read(&mut self, now_ns: u64) -> bool {
+        let slow = now_ns.saturating_sub(self.slow_ns) >= SLOW_PACE_NS;
+        let mut changed = self.files.read_meminfo(&mut self.meminfo, &mut self.buffer).unwrap_or(false);
+        if slow {
+            self.slow_ns = now_ns;
+            changed |= self.files.read_vmstat(&mut self.vmstat, &mut self.buffer);
+        }
+        let pressure = self.files.read_pressure(&mut self.buffer);
+        self.pressure_centi = pressure.map_or(0, |p| p.some.avg10);
+        changed |= pressure.is_some() && !std::mem::replace(&mut self.has_pressure, true);
+        self.read_levels(slow);
+        let own_rss = self.own_rss_bytes();
+        self.gather(pressure, own_rss);
+        changed
+    }
+
+    fn read_levels(&mut self, slow: bool) {
+        let Some(chain) = &mut self.chain else { return };
+        self.levels.resize(chain.levels(), Level::default());
+        for (position, level) in self.levels.iter_mut().enumerate() {
+            if slow || level.limit != ABSENT {
+                *level = chain.read(position, &mut self.buffer);
+            }
+        }
+    }
+
+    /// The next reading leaves nothing out.
+    pub fn forget(&mut self) {
+        self.slow_ns = 0;
+    }
+
+    fn own_rss_bytes(&mut self) -> u64 {
+        let text = self.own_statm.as_ref().and_then(|file| file.read(&mut self.buffer).ok());
+        let pages = text.and_then(|t| nilometer_kernel::parse::scan::words(t).nth(1));
+        pages.and_then(nilometer_kernel::parse::scan::number).map_or(ABSENT, |pages| pages * page_bytes())
+    }
+
+    /// In the order of [`Self::columns`].
+    fn gather(&mut self, pressure: Option<Pressure>, own_rss: u64) {
+        self.values.clear();
+        self.values.extend_from_slice(self.meminfo.values());
+        self.values.extend_from_slice(self.vmstat.values());
+        if self.has_pressure {
+            let p = pressure.unwrap_or_default();
+            self.values.extend([p.some.avg10, p.some.avg60, p.some.total_us, p.full.avg10, p.full.total_us]);
+        }
+        for l in &self.levels {
+            self.values.extend([
+                l.usage,
+                l.limit,
+                l.reclaimable,
+                l.shmem,
+                l.swap,
+                l.oom_kills,
+                l.oom_events,
+                l.max_events,
+            ]);
+        }
+        self.values.push(own_rss);
+    }
+
+    pub fn values(&self) -> &[u64] {
+        &self.values
+    }
+
+    pub fn columns(&self) -> Columns {
+        let mut columns = Vec::new();
+        let mut add = |name: String, unit| columns.push(Column { name, unit });
+        for (prefix, table) in [("meminfo", &self.meminfo), ("vmstat", &self.vmstat)] {
+            for (name, _, is_kib) in table.iter() {
+                let unit = if is_kib { Unit::Kib } else { Unit::Count };
+                add(format!("{prefix}.{}", String::from_utf8_lossy(name)), unit);
+            }
+        }
+        if self.has_pressure {
+            for (name, unit) in PRESSURE {
+                add(format!("psi.memory.{name}"), unit);
+            }
+        }
+        for level in 0..self.levels.len() {
+            for (name, unit) in CGROUP {
+                add(format!("cgroup.{level}.{name}"), unit);
+            }
+        }
+        add("nilo.rss".to_owned(), Unit::Bytes);
+        Columns { columns }
+    }
+
+    /// One field of meminfo, in kB.
+    pub fn meminfo_kib(&self, name: &str) -> u64 {
+        self.meminfo.get(name).unwrap_or(0)
+    }
+
+    /// What binds right now.
+    pub fn binding(&self) -> Binding {
+        let bytes = |name| self.meminfo_kib(name) * 1024;
+        binding(&self.levels, bytes("MemTotal"), bytes("MemAvailable"))
+    }
+
+    /// The binding limit with its name.
+    pub fn limit(&self) -> Limit {
+        let binding = self.binding();
+        let source = match (binding.level, &self.chain) {
+            (Some(level), Some(chain)) => format!("cgroup {}", chain.path(level)),
+            _ => "machine RAM".to_owned(),
+        };
+        Limit { bytes: binding.limit, source }
+    }
+
+    /// Limit and use without reclaimable cache of the cgroup with the least headroom, if one has a limit.
+    pub fn tightest_cgroup_kib(&self) -> Option<(u64, u64)> {
+        let used = |l: &Level| l.usage.saturating_sub(l.reclaimable);
+        let limited = self.levels.iter().filter(|l| l.limit != ABSENT);
+        let tightest = limited.min_by_key(|l| l.limit.saturating_sub(used(l)))?;
+        Some((tightest.limit / 1024, used(tightest) / 1024))
+    }
+
+    /// Memory pressure, "some" over 10 s, in 1/100 %.
+    pub fn pressure_centi(&self) -> u64 {
+        self.pressure_centi
+    }
+}
+
+const PRESSURE: [(&str, Unit); 5] = [
+    ("some_avg10", Unit::CentiPercent),
+    ("some_avg60", Unit::CentiPercent),
+    ("some_total", Unit::Us),
+    ("full_avg10", Unit::CentiPercent),
+    ("full_total", Unit::Us),
+];
+
+const CGROUP: [(&str, Unit); 8] = [
+    ("usage", Unit::Bytes),
+    ("limit", Unit::Bytes),
+    ("reclaimable", Unit::Bytes),
+    ("shmem", Unit::Bytes),
+    ("swap", Unit::Bytes),
+    ("oom_kills", Unit::Count),
+    ("oom_events", Unit::Count),
+    ("max_events", Unit::Count),
+];

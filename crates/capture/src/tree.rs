@@ -1,0 +1,284 @@
+//! Which processes belong to the run.
+//!
+//! The newest pid of the machine (`/proc/loadavg`) tells cheaply whether anything was made since the last
+//! look; only then the new pids themselves are examined, one by one. A slower scan of all of `/proc`
+//! catches what that misses (pids chosen out of order, wrap-around). A process belongs to the tree when
+//! its parent does, or when it became ours because its parent died (we are a subreaper).
+
+use std::collections::HashSet;
+
+use nilometer_kernel::parse::environ;
+use nilometer_kernel::read::proc::{LastPid, Proc};
+use nilometer_trace::record::{Process, ProcessEnd, ProcessUpdate, Record, Waited};
+
+use crate::member::{Look, Member};
+use crate::role::{self, DATA_WORKER_COMM, Evidence, RANK_VARIABLES};
+
+/// More new pids than this are looked up by one scan instead of one by one.
+const MOST_PROBES: i32 = 512;
+/// How often all of `/proc` is scanned.
+const FULL_SCAN_NS: u64 = 5_000_000_000;
+/// How often a member's command line is read again, for an `exec` that kept the short name.
+const REREAD_NS: u64 = 2_000_000_000;
+
+#[derive(Debug)]
+pub struct Tree {
+    proc: Proc,
+    members: Vec<Member>,
+    pids: HashSet<i32>,
+    /// Ourselves and our helpers.
+    own: Vec<i32>,
+    /// The process whose descendants these are: our child, or the one attached to.
+    root: i32,
+    single: bool,
+    adopts: bool,
+    next_index: u32,
+    workers: u32,
+    last_pid_file: Option<LastPid>,
+    last_pid: Option<i32>,
+    foreign: HashSet<i32>,
+    scanned_ns: u64,
+    reread_ns: u64,
+    buffer: Vec<u8>,
+    /// Records that the log has not got yet, oldest first.
+    pending: Vec<Record>,
+    /// Members that ended since they were last taken.
+    ended: Vec<Member>,
+}
+
+impl Tree {
+    /// `own` are the pids of this program; `adopts` when orphans of the tree are re-parented to it.
+    pub fn new(proc: Proc, root: i32, own: Vec<i32>, single: bool, adopts: bool) -> Self {
+        let last_pid_file = proc.open_last_pid();
+        Self {
+            proc,
+            members: Vec::new(),
+            pids: HashSet::new(),
+            own,
+            root,
+            single,
+            adopts,
+            next_index: 0,
+            workers: 0,
+            last_pid_file,
+            last_pid: None,
+            foreign: HashSet::new(),
+            scanned_ns: 0,
+            reread_ns: 0,
+            buffer: Vec::with_capacity(8192),
+            pending: Vec::new(),
+            ended: Vec::new(),
+        }
+    }
+
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    pub fn members_mut(&mut self) -> &mut [Member] {
+        &mut self.members
+    }
+
+    pub fn contains(&self, pid: i32) -> bool {
+        self.pids.contains(&pid)
+    }
+
+    /// New, changed and ended processes, to be logged before the samples that mention them.
+    pub fn take_records(&mut self) -> std::vec::Drain<'_, Record> {
+        self.pending.drain(..)
+    }
+
+    pub fn take_ended(&mut self) -> std::vec::Drain<'_, Member> {
+        self.ended.drain(..)
+    }
+
+    /// Adds the root itself.
+    pub fn begin(&mut self, now_ns: u64) -> bool {
+        self.add(self.root, now_ns);
+        self.contains(self.root)
+    }
+
+    /// Finds processes made since the last call.
+    pub fn discover(&mut self, now_ns: u64) {
+        if self.single {
+            return;
+        }
+        let newest = self.last_pid_file.as_ref().and_then(|file| file.read(&mut self.buffer));
+        let span = match (self.last_pid, newest) {
+            (Some(before), Some(now)) => {
+                now.checked_sub(before).filter(|span| (0..=MOST_PROBES).contains(span))
+            }
+            _ => None,
+        };
+        match span {
+            Some(0) => {}
+            Some(span) => self.probe(newest.unwrap_or(0) - span + 1, span, now_ns),
+            None => self.scan(now_ns),
+        }
+        self.last_pid = newest;
+        if now_ns.saturating_sub(self.scanned_ns) >= FULL_SCAN_NS {
+            self.scan(now_ns);
+        }
+    }
+
+    fn probe(&mut self, first: i32, count: i32, now_ns: u64) {
+        for pid in first..first.saturating_add(count) {
+            self.consider(pid, now_ns);
+        }
+    }
+
+    /// Looks at every visible process not known to belong to others.
+    fn scan(&mut self, now_ns: u64) {
+        self.scanned_ns = now_ns;
+        let Ok(mut pids) = self.proc.list_pids() else { return };
+        pids.sort_unstable(); // parents before children, mostly
+        self.foreign.retain(|pid| pids.binary_search(pid).is_ok());
+        let mut found = true;
+        while std::mem::take(&mut found) {
+            for pid in pids.iter().copied() {
+                if !self.foreign.contains(&pid) {
+                    found |= self.consider(pid, now_ns);
+                }
+            }
+        }
+        self.foreign = pids.into_iter().filter(|pid| !self.pids.contains(pid)).collect();
+    }
+
+    /// Adds `pid` if it belongs to the tree; true if it was added.
+    fn consider(&mut self, pid: i32, now_ns: u64) -> bool {
+        if self.pids.contains(&pid) || self.own.contains(&pid) {
+            return false;
+        }
+        let Ok(status) = self.proc.read_status(pid, &mut self.buffer) else { return false };
+        let orphan = self.adopts && self.own.first() == Some(&status.ppid);
+        let ours = status.is_thread_leader() && (self.pids.contains(&status.ppid) || orphan);
+        if ours {
+            self.add(pid, now_ns);
+        }
+        ours
+    }
+
+    fn add(&mut self, pid: i32, now_ns: u64) {
+        let Ok(mut member) = Member::open(&self.proc, self.next_index, pid, &mut self.buffer) else { return };
+        self.next_index += 1;
+        self.tell_role(&mut member);
+        self.pids.insert(pid);
+        self.foreign.remove(&pid);
+        self.pending.push(Record::Process(Process {
+            index: member.index,
+            pid,
+            parent_pid: member.parent_pid,
+            parent: self.index_of(member.parent_pid),
+            start_ticks: member.start_ticks,
+            seen_ns: now_ns,
+            comm: member.comm.to_text(),
+            command: member.command(),
+            role: member.role.clone(),
+        }));
+        self.members.push(member);
+    }
+
+    fn index_of(&self, pid: i32) -> Option<u32> {
+        self.members.iter().find(|m| m.pid == pid).map(|m| m.index)
+    }
+
+    fn tell_role(&mut self, member: &mut Member) {
+        let rank = self.own_rank(member.pid, member.parent_pid);
+        let comm = member.comm.to_text();
+        let parent = self.members.iter().find(|m| m.pid == member.parent_pid);
+        member.role = role::tell(&Evidence {
+            pid: member.pid,
+            parent_pid: member.parent_pid,
+            is_direct_child: member.pid == self.root,
+            comm: &comm,
+            arguments: &member.arguments,
+            parent_arguments: parent.map(|p| p.arguments.as_slice()),
+            own_rank: rank.as_ref().map(|(name, value)| (*name, value.as_str())),
+            workers_before: self.workers,
+        });
+        if comm == DATA_WORKER_COMM {
+            self.workers += 1;
+        }
+    }
+
+    /// A rank variable that the process has and its parent has not (or has with another value).
+    fn own_rank(&self, pid: i32, parent: i32) -> Option<(&'static str, String)> {
+        let environment = self.proc.read_environment(pid).ok()?;
+        let parents = self.proc.read_environment(parent).unwrap_or_default();
+        let (name, value) =
+            RANK_VARIABLES.iter().find_map(|name| Some((*name, environ::variable(&environment, name)?)))?;
+        if environ::variable(&parents, name) == Some(value) {
+            return None;
+        }
+        Some((name, String::from_utf8_lossy(value).into_owned()))
+    }
+
+    /// Reads the fast counters of every member; members that ended are moved out.
+    pub fn look(&mut self, now_ns: u64) {
+        let reread = now_ns.saturating_sub(self.reread_ns) >= REREAD_NS;
+        let mut position = 0;
+        while let Some(member) = self.members.get_mut(position) {
+            match member.look(&self.proc, now_ns, &mut self.buffer) {
+                Look::Gone => self.end(position, now_ns, None),
+                Look::Zombie => {
+                    member.zombie_since_ns.get_or_insert(now_ns);
+                    position += 1;
+                }
+                Look::NewProgram => {
+                    self.update(position, now_ns);
+                    position += 1;
+                }
+                Look::Alive => {
+                    if reread {
+                        self.notice_exec(position, now_ns);
+                    }
+                    position += 1;
+                }
+            }
+        }
+        if reread {
+            self.reread_ns = now_ns;
+        }
+    }
+
+    fn notice_exec(&mut self, position: usize, now_ns: u64) {
+        let member = &self.members[position];
+        let arguments = self.proc.read_arguments(member.pid).unwrap_or_default();
+        if !arguments.is_empty() && arguments != member.arguments {
+            self.update(position, now_ns);
+        }
+    }
+
+    fn update(&mut self, position: usize, now_ns: u64) {
+        let mut member = self.members.remove(position);
+        member.arguments = self.proc.read_arguments(member.pid).unwrap_or_default();
+        self.tell_role(&mut member);
+        self.pending.push(Record::ProcessUpdate(ProcessUpdate {
+            index: member.index,
+            at_ns: now_ns,
+            comm: member.comm.to_text(),
+            command: member.command(),
+            role: member.role.clone(),
+        }));
+        self.members.insert(position, member);
+    }
+
+    /// A child of ours was waited for: the direct child or an adopted orphan.
+    pub fn reaped(&mut self, pid: i32, waited: Waited, now_ns: u64) {
+        if let Some(position) = self.members.iter().position(|m| m.pid == pid) {
+            self.end(position, now_ns, Some(waited));
+        }
+    }
+
+    fn end(&mut self, position: usize, now_ns: u64, waited: Option<Waited>) {
+        let member = self.members.remove(position);
+        self.pids.remove(&member.pid);
+        self.pending.push(Record::ProcessEnd(ProcessEnd {
+            index: member.index,
+            at_ns: member.zombie_since_ns.unwrap_or(now_ns),
+            waited,
+            hwm_kib: member.hwm_kib,
+        }));
+        self.ended.push(member);
+    }
+}

@@ -1,0 +1,297 @@
+//! The command line, as typed. Nothing outside this module knows clap.
+
+pub mod value;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use nilometer_capture::watchdog::Amount;
+
+use crate::cmd::exit;
+use value::{parse_amount, parse_duration, parse_interval, parse_percent, parse_size};
+
+const EXAMPLES: &str = "\
+Examples:
+  nilo run -- python train.py              how high, will it fit, does it grow?
+  nilo run --interval 10ms -- ./a.out      look closer
+  nilo report                              the last run again, with charts
+  nilo report train.1115-0312.4711.nilo --json
+  nilo export @last --format csv           the samples, for other tools
+  nilo list --keep 10                      keep the ten newest runs";
+
+/// Where does the memory of a machine-learning job go?
+#[derive(Debug, Parser)]
+#[command(name = "nilo", version, about, after_help = EXAMPLES, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub verb: Option<Verb>,
+}
+
+/// The command line of this process; when there is nothing to do, the words have been said and this is
+/// the exit code: 0 for help, 2 for a usage error, 125 where the exit code belongs to a target.
+pub fn parse() -> Result<Cli, u8> {
+    Cli::try_parse().map_err(|error| {
+        let _ = error.print();
+        let verb = std::env::args().nth(1);
+        match verb.as_deref() {
+            _ if !error.use_stderr() => 0,
+            Some("run" | "attach") => exit::OURS,
+            _ => exit::USAGE,
+        }
+    })
+}
+
+/// The help text.
+pub fn help() -> String {
+    Cli::command().render_help().to_string()
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    Run(RunArgs),
+    Attach(AttachArgs),
+    Record(RecordArgs),
+    Report(ReportArgs),
+    Export(ExportArgs),
+    List(ListArgs),
+}
+
+/// Run a command and tell how high its memory rose, what limits it, and whether it grows
+///
+/// Nothing is injected, no privilege is needed, the command is never stopped; its exit code, streams,
+/// terminal and signals are its own. Orphans of the command become children of nilo while it runs.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nilo run -- python train.py --epochs 3
+  nilo run -o base.nilo --interval 10ms -- ./bench
+  nilo run --json=peak.json -q -- make test
+
+Exit code: the command's own; 128+n when a signal ended it; 126/127 when it cannot be
+executed; 125 when nilo itself fails before the start.")]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub recording: RecordingArgs,
+    /// Look at the system this long before the start
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = parse_duration)]
+    pub before: Duration,
+    /// Look at the system this long after the end
+    #[arg(long, value_name = "TIME", default_value = "150ms", value_parser = parse_duration)]
+    pub settle: Duration,
+    #[command(flatten)]
+    pub depth: DepthArgs,
+    /// Reset the kernel's high-water mark at each step, for exact peaks per step (changes what the
+    /// command's own getrusage says)
+    #[arg(long)]
+    pub exact_step_peaks: bool,
+    /// Give the run a cgroup of its own, for the kernel's exact peak of the whole tree
+    #[arg(long)]
+    pub cgroup: bool,
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    #[command(flatten)]
+    pub telling: TellArgs,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Where a recording goes and how often it looks
+#[derive(Debug, Args)]
+pub struct RecordingArgs {
+    /// Run directory to write [default: NAME.DATE.PID.nilo in $NILO_DIR or here]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Replace an existing run directory
+    #[arg(long)]
+    pub force: bool,
+    /// Time between two samples, 5ms to 60s [default: 100ms; record: 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_interval)]
+    pub interval: Option<Duration>,
+    /// Largest size of the recording; the interval is stretched to stay below
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
+    pub max_log: u64,
+}
+
+/// How deep to look
+#[derive(Debug, Args)]
+pub struct DepthArgs {
+    /// Share of one core that page-table walks (PSS, mapping kinds) may use
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = parse_percent)]
+    pub budget: f64,
+    /// No page-table walks: RSS only, the tree's total stays a wide interval
+    #[arg(long)]
+    pub no_slow: bool,
+    /// Watch this one process only, not the ones it starts
+    #[arg(long)]
+    pub single: bool,
+}
+
+/// What to say at the end
+#[derive(Debug, Args)]
+pub struct TellArgs {
+    /// Print nothing at the end
+    #[arg(short, long, conflicts_with = "summary")]
+    pub quiet: bool,
+    /// What to print at the end
+    #[arg(long, value_enum, default_value_t = Summary::Screen)]
+    pub summary: Summary,
+    /// Write the result as JSON to FILE; without FILE to standard output (a command's own output
+    /// then goes to standard error)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[allow(clippy::option_option)] // absent, bare, with a file
+    pub json: Option<Option<PathBuf>>,
+}
+
+/// The watchdog: off unless asked; ends the run's own tree, nothing else, with exit code 75
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Watchdog")]
+pub struct LimitArgs {
+    /// End the run before the machine drowns: --min-available 3% --max-cgroup 97% --max-swap 500M
+    #[arg(long)]
+    pub guard: bool,
+    /// End the run when one process has more resident memory
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub max_rss: Option<u64>,
+    /// End the run when the whole tree, shared pages counted once, has more
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub max_pss: Option<u64>,
+    /// End the run when more of the tree is swapped out
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub max_swap: Option<u64>,
+    /// End the run when the machine uses more swap
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub max_system_swap: Option<u64>,
+    /// End the run when the machine has less memory available (% of all)
+    #[arg(long, value_name = "SIZE|%", value_parser = parse_amount)]
+    pub min_available: Option<Amount>,
+    /// End the run when the binding cgroup uses more, reclaimable cache aside (% of its limit)
+    #[arg(long, value_name = "SIZE|%", value_parser = parse_amount)]
+    pub max_cgroup: Option<Amount>,
+    /// End the run when tasks wait for memory more than this share of 10 s
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    pub max_psi: Option<f64>,
+    /// Time between the request to end (SIGTERM) and SIGKILL
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    pub grace: Duration,
+}
+
+/// Record a process that already runs, and those it starts, until it ends
+///
+/// Ends when the process ends, at Ctrl-C, or after --duration (which it waits for). The process is only
+/// read, never stopped, and nothing is sent to it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nilo attach 4711
+  nilo attach 4711 --duration 60s --interval 10ms -o trainer.nilo")]
+pub struct AttachArgs {
+    /// Process id
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: i32,
+    /// End after this long
+    #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+    #[command(flatten)]
+    pub recording: RecordingArgs,
+    #[command(flatten)]
+    pub depth: DepthArgs,
+    #[command(flatten)]
+    pub telling: TellArgs,
+}
+
+/// Record the machine alone: memory, swap, pressure, cgroups
+///
+/// Ends at Ctrl-C, after --duration or after --samples.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nilo record --duration 1h
+  nilo record --samples 100 --interval 1s -o machine.nilo")]
+pub struct RecordArgs {
+    /// End after this long
+    #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+    /// End after so many samples
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub samples: Option<u64>,
+    #[command(flatten)]
+    pub recording: RecordingArgs,
+    #[command(flatten)]
+    pub telling: TellArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Summary {
+    /// The verdict, about ten lines
+    Screen,
+    /// One line
+    Line,
+}
+
+/// Show a run again: the verdict, charts, processes, steps, and how it was measured
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nilo report                        the newest run here
+  nilo report @2                     the one before it
+  nilo report base.nilo --json | jq .peak")]
+pub struct ReportArgs {
+    /// Run directory, or @last, @2, … [default: @last]
+    pub run: Option<String>,
+    /// One JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Columns to draw in [default: the terminal's]
+    #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..=400))]
+    pub width: Option<u16>,
+}
+
+/// Write the samples of a run for other tools
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nilo export @last --format csv > run.csv
+  nilo export base.nilo --format parquet -o tables/
+  nilo export base.nilo --format json | jq -c .")]
+pub struct ExportArgs {
+    /// Run directory, or @last, @2, … [default: @last]
+    pub run: Option<String>,
+    /// csv: one line a tick (system) to standard output; json: one object a record; parquet: tables
+    #[arg(long, value_enum)]
+    pub format: ExportFormat,
+    /// File (csv, json) or directory (parquet) to write [default: standard output; RUN/tables]
+    #[arg(short, long, value_name = "PATH")]
+    pub output: Option<PathBuf>,
+    /// Overwrite what is there
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    Csv,
+    Json,
+    Parquet,
+}
+
+/// List the runs here, newest first, and tidy them
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nilo list
+  nilo list --keep 10
+  nilo list --rm @3 --rm old.nilo")]
+pub struct ListArgs {
+    /// Remove these runs
+    #[arg(long, value_name = "RUN")]
+    pub rm: Vec<String>,
+    /// Remove all but the N newest
+    #[arg(long, value_name = "N", conflicts_with = "rm")]
+    pub keep: Option<usize>,
+    /// One JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
+}

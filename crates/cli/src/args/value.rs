@@ -1,0 +1,116 @@
+//! Sizes, times and shares as people type them.
+
+use std::time::Duration;
+
+use nilometer_capture::watchdog::Amount;
+
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(5);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
+/// Nothing here needs to look longer than a day before or after a run.
+const LONGEST_LOOK: Duration = Duration::from_secs(86_400);
+
+/// `100ms`, `5s`, `2m`, `1h`, `0.5s`; a bare number is refused because nobody knows its unit.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = split_unit(text)?;
+    let seconds = match unit {
+        "us" => number * 1e-6,
+        "ms" => number * 1e-3,
+        "s" => number,
+        "m" | "min" => number * 60.0,
+        "h" => number * 3600.0,
+        "" if number == 0.0 => 0.0,
+        "" => return Err(format!("a time needs its unit, for example {text}s or {text}ms")),
+        _ => return Err(format!("unknown unit `{unit}`; use us, ms, s, m or h")),
+    };
+    let duration = Duration::try_from_secs_f64(seconds).map_err(|_| "too long".to_owned())?;
+    if duration > LONGEST_LOOK { Err("longer than a day".to_owned()) } else { Ok(duration) }
+}
+
+pub fn parse_interval(text: &str) -> Result<Duration, String> {
+    let interval = parse_duration(text)?;
+    if (SHORTEST_INTERVAL..=LONGEST_INTERVAL).contains(&interval) {
+        Ok(interval)
+    } else {
+        Err("the interval must lie between 5ms and 60s".to_owned())
+    }
+}
+
+/// `16G` = `16GiB` = 16 × 2^30, `16GB` = 16 × 10^9, a bare number is bytes.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let (number, unit) = split_unit(text)?;
+    let (prefix, base) = match unit.strip_suffix("iB") {
+        Some(prefix) => (prefix, 1024.0_f64),
+        None => match unit.strip_suffix('B') {
+            Some(prefix) => (prefix, 1000.0),
+            None => (unit, 1024.0),
+        },
+    };
+    let power = match prefix {
+        "" => 0,
+        "k" | "K" => 1,
+        "M" => 2,
+        "G" => 3,
+        "T" => 4,
+        _ => return Err(format!("unknown size `{text}`; use for example 512M, 16G or 16GB")),
+    };
+    let bytes = number * base.powi(power);
+    if bytes > 2f64.powi(60) { Err("more than an exbibyte".to_owned()) } else { Ok(bytes as u64) }
+}
+
+/// `1%` or `0.5%`, between 0 and 100.
+pub fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').ok_or("a share needs a percent sign, for example 1%")?;
+    let percent: f64 = number.trim().parse().map_err(|_| format!("`{number}` is not a number"))?;
+    if (0.0..=100.0).contains(&percent) { Ok(percent) } else { Err("must lie between 0% and 100%".to_owned()) }
+}
+
+/// A size, or a share of what the option says.
+pub fn parse_amount(text: &str) -> Result<Amount, String> {
+    if text.trim_end().ends_with('%') {
+        parse_percent(text.trim()).map(Amount::Percent)
+    } else {
+        parse_size(text).map(Amount::Bytes)
+    }
+}
+
+fn split_unit(text: &str) -> Result<(f64, &str), String> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let number: f64 = number.parse().map_err(|_| format!("`{text}` is not a number with a unit"))?;
+    Ok((number, unit.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_follow_the_stated_bases() {
+        assert_eq!(parse_size("16G"), Ok(16 << 30));
+        assert_eq!(parse_size("16GiB"), Ok(16 << 30));
+        assert_eq!(parse_size("16GB"), Ok(16_000_000_000));
+        assert_eq!(parse_size("1.5k"), Ok(1536));
+        assert_eq!(parse_size("42"), Ok(42));
+        for absurd in ["", "-1", "5X", "99999999999T", "G", "1e9", "NaN", "inf"] {
+            assert!(parse_size(absurd).is_err(), "{absurd}");
+        }
+    }
+
+    #[test]
+    fn intervals_are_bounded_and_need_units() {
+        assert_eq!(parse_interval("10ms"), Ok(Duration::from_millis(10)));
+        assert_eq!(parse_interval("60s"), Ok(Duration::from_secs(60)));
+        for absurd in ["100", "4ms", "61s", "0", "-5s", "1y", "", "1e3s", "99999999999999999999h"] {
+            assert!(parse_interval(absurd).is_err(), "{absurd}");
+        }
+    }
+
+    #[test]
+    fn shares_need_a_percent_sign() {
+        assert_eq!(parse_percent("0.5%"), Ok(0.5));
+        for absurd in ["1", "101%", "-1%", "x%", "NaN%"] {
+            assert!(parse_percent(absurd).is_err(), "{absurd}");
+        }
+    }
+}

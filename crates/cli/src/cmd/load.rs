@@ -1,0 +1,82 @@
+//! Finding runs and turning their logs into models.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use nilometer_analysis::{LogEnding, Run, RunBuilder};
+use nilometer_capture::rundir::{Places, SUFFIX};
+use nilometer_trace::{Ending, Manifest};
+use nilometer_trace::manifest::MANIFEST_FILE;
+
+use crate::talk::{self, Failure};
+
+/// A run directory and when it was made.
+#[derive(Debug)]
+pub struct Found {
+    pub path: PathBuf,
+    pub made: std::time::SystemTime,
+}
+
+/// All runs in the usual places, newest first.
+pub fn all_runs(places: &Places) -> Vec<Found> {
+    let mut found: Vec<Found> = places.candidates().flat_map(runs_in).collect();
+    found.sort_by(|a, b| b.made.cmp(&a.made).then_with(|| a.path.cmp(&b.path)));
+    found
+}
+
+fn runs_in(place: &Path) -> Vec<Found> {
+    let Ok(entries) = std::fs::read_dir(place) else { return Vec::new() };
+    entries
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().ends_with(SUFFIX))
+        .filter_map(|entry| {
+            let made = std::fs::metadata(entry.path().join(MANIFEST_FILE)).ok()?.modified().ok()?;
+            Some(Found { path: entry.path(), made })
+        })
+        .collect()
+}
+
+/// The run that a word names: a path, `@last`, `@2`; without a word the newest, and that is said.
+pub fn resolve(word: Option<&str>) -> Result<PathBuf, Failure> {
+    let position = match word {
+        None | Some("@last") => 1,
+        Some(w) => match w.strip_prefix('@').map(str::parse::<usize>) {
+            Some(Ok(n @ 1..)) => n,
+            Some(_) => return Err(Failure::from(anyhow::anyhow!("`{w}` names no run")).hint("use @last, @2, … or a path")),
+            None => return existing(Path::new(w)),
+        },
+    };
+    let runs = all_runs(&Places::from_environment());
+    let Some(run) = runs.get(position - 1) else {
+        return Err(Failure::from(anyhow::anyhow!("there are {} runs here, not {position}", runs.len()))
+            .hint("make one:  nilo run -- python train.py"));
+    };
+    if word.is_none() {
+        talk::say(&format!("using {}", run.path.display()));
+    }
+    Ok(run.path.clone())
+}
+
+fn existing(path: &Path) -> Result<PathBuf, Failure> {
+    if path.join(MANIFEST_FILE).exists() {
+        return Ok(path.to_owned());
+    }
+    let what = if path.exists() { "is not a run directory" } else { "does not exist" };
+    Err(Failure::from(anyhow::anyhow!("{} {what}", path.display())).hint("see the runs here:  nilo list"))
+}
+
+/// Reads a run directory into its model.
+pub fn model(path: &Path) -> Result<Run, Failure> {
+    let manifest = Manifest::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut builder = RunBuilder::new(&manifest);
+    let mut reader = nilometer_trace::Reader::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let ending = reader.visit(|record| builder.push(record))?;
+    Ok(builder.finish(log_ending(&ending)))
+}
+
+fn log_ending(ending: &Ending) -> LogEnding {
+    match ending {
+        Ending::Clean => LogEnding::Clean,
+        Ending::Cut { at_ns, .. } => LogEnding::Cut { at_ns: at_ns.unwrap_or(0), why: ending.to_string() },
+    }
+}

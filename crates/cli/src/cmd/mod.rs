@@ -1,0 +1,11 @@
+//! One file per verb; each turns its arguments into a call and an exit code.
+
+pub mod attach;
+pub mod exit;
+pub mod export;
+pub mod list;
+pub mod load;
+pub mod overview;
+pub mod report;
+pub mod run;
+pub mod tell;

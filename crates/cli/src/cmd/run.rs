@@ -1,0 +1,92 @@
+//! `nilo run`: launch, record, tell.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use nilometer_capture::launch::{self, Outcome};
+use nilometer_capture::options::Target;
+use nilometer_capture::watchdog::Limits;
+use nilometer_capture::{Error, Options};
+
+use super::{exit, tell};
+use crate::args::{DepthArgs, LimitArgs, RecordingArgs, RunArgs};
+use crate::talk::Failure;
+
+const INTERVAL: Duration = Duration::from_millis(100);
+
+pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let target = Target {
+        argv: args.command.clone(),
+        environment: environment(),
+        stdout_to_stderr: args.telling.json == Some(None),
+    };
+    let outcome = launch::run(&options(args), target).map_err(failure)?;
+    tell::tell(&args.telling, &outcome.directory, outcome.fallback.as_deref());
+    Ok(exit_code(&outcome))
+}
+
+fn environment() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
+}
+
+fn options(args: &RunArgs) -> Options {
+    Options {
+        before: args.before,
+        settle: args.settle,
+        exact_step_peaks: args.exact_step_peaks,
+        cgroup: args.cgroup,
+        limits: limits(&args.limits),
+        grace: args.limits.grace,
+        ..recording(&args.recording, Some(&args.depth), INTERVAL)
+    }
+}
+
+/// The options that every recording verb has.
+pub fn recording(args: &RecordingArgs, depth: Option<&DepthArgs>, interval: Duration) -> Options {
+    Options {
+        output: args.output.clone(),
+        force: args.force,
+        interval: args.interval.unwrap_or(interval),
+        max_log_bytes: args.max_log,
+        budget_percent: depth.map_or(0.0, |d| d.budget),
+        slow: depth.is_some_and(|d| !d.no_slow),
+        single: depth.is_some_and(|d| d.single),
+        ..Options::default()
+    }
+}
+
+fn limits(args: &LimitArgs) -> Limits {
+    let limits = Limits {
+        max_rss_bytes: args.max_rss,
+        max_pss_bytes: args.max_pss,
+        max_swap_bytes: args.max_swap,
+        max_system_swap_bytes: args.max_system_swap,
+        min_available: args.min_available,
+        max_cgroup: args.max_cgroup,
+        max_psi_percent: args.max_psi,
+    };
+    if args.guard { limits.guard() } else { limits }
+}
+
+pub fn failure(error: Error) -> Failure {
+    let code = match &error {
+        Error::Exec { source, .. } if source.kind() == std::io::ErrorKind::NotFound => exit::NOT_FOUND,
+        Error::Exec { .. } => exit::CANNOT_EXECUTE,
+        _ => exit::OURS,
+    };
+    let hint = error.hint();
+    Failure { code, error: error.into(), hint }
+}
+
+fn exit_code(outcome: &Outcome) -> ExitCode {
+    let code = match &outcome.exit {
+        exit if exit.ended_by.is_some() => exit::WATCHDOG,
+        exit => match (exit.code, exit.signal) {
+            (Some(code), _) => code as u8,
+            (None, Some(signal)) => exit::SIGNAL_BASE.wrapping_add(signal as u8),
+            (None, None) => exit::OURS,
+        },
+    };
+    ExitCode::from(code)
+}

@@ -1,0 +1,29 @@
+//! The `nilo` command: arguments in, one verb each, exit code out.
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+compile_error!("nilo runs on x86-64 Linux only; its HTML reports and exports open anywhere");
+
+mod args;
+mod cmd;
+mod talk;
+
+use std::process::ExitCode;
+
+use args::Verb;
+
+fn main() -> ExitCode {
+    let cli = match args::parse() {
+        Ok(cli) => cli,
+        Err(code) => return ExitCode::from(code),
+    };
+    let done = match cli.verb {
+        Some(Verb::Run(args)) => cmd::run::run(&args),
+        Some(Verb::Attach(args)) => cmd::attach::attach(&args),
+        Some(Verb::Record(args)) => cmd::attach::record(&args),
+        Some(Verb::Report(args)) => cmd::report::run(&args),
+        Some(Verb::Export(args)) => cmd::export::run(&args),
+        Some(Verb::List(args)) => cmd::list::run(&args),
+        None => Ok(cmd::overview::run()),
+    };
+    done.unwrap_or_else(|failure| failure.tell())
+}

@@ -1,0 +1,80 @@
+//! Words to the person at the terminal: everything that is not data goes to standard error through here.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use nilometer_report::Style;
+
+use crate::cmd::exit;
+
+/// One line of talk. A closed standard error is nobody's problem.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "nilo: {line}");
+}
+
+/// Prepared lines of talk.
+pub fn talk(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Data to standard output; a reader that went away (`| head`) is no error.
+pub fn data(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// How to draw on standard output.
+pub fn stdout_style() -> Style {
+    style(std::io::stdout().is_terminal())
+}
+
+/// How to draw on standard error.
+pub fn stderr_style() -> Style {
+    style(std::io::stderr().is_terminal())
+}
+
+fn style(is_terminal: bool) -> Style {
+    let width = terminal_size::terminal_size().map(|(w, _)| usize::from(w.0));
+    Style {
+        width: width.filter(|_| is_terminal).unwrap_or(100).clamp(40, 200),
+        color: is_terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
+        unicode: speaks_utf8(),
+    }
+}
+
+fn speaks_utf8() -> bool {
+    let set = |name| std::env::var(name).ok().filter(|v| !v.is_empty());
+    set("LC_ALL")
+        .or_else(|| set("LC_CTYPE"))
+        .or_else(|| set("LANG"))
+        .is_none_or(|locale| locale.to_ascii_lowercase().replace('-', "").contains("utf8"))
+}
+
+/// A failure of ours: what happened, and what to try.
+#[derive(Debug)]
+pub struct Failure {
+    pub code: u8,
+    pub error: anyhow::Error,
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    pub fn tell(&self) -> ExitCode {
+        let mut text = format!("nilo: {:#}\n", self.error);
+        if let Some(hint) = &self.hint {
+            text.push_str(&format!("\nhint: {hint}\n"));
+        }
+        let _ = std::io::stderr().write_all(text.as_bytes());
+        ExitCode::from(self.code)
+    }
+
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { code: exit::OURS, error: error.into(), hint: None }
+    }
+}

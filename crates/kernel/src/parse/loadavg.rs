@@ -1,0 +1,19 @@
+//! `/proc/loadavg`: of which we use the last field, the newest pid of this pid namespace.
+
+use super::scan::{number, words};
+
+/// If it did not move between two looks, no process and no thread was made in between.
+pub fn parse_last_pid(text: &[u8]) -> Option<i32> {
+    words(text.trim_ascii_end()).nth(4).and_then(number).map(|pid| pid as i32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fifth_word_is_the_newest_pid() {
+        assert_eq!(parse_last_pid(b"0.52 0.58 0.59 2/345 9876\n"), Some(9876));
+        assert_eq!(parse_last_pid(b"0.52 0.58"), None);
+    }
+}

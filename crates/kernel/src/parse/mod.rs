@@ -1,0 +1,14 @@
+//! Pure parsers over bytes: no files, no globals, no allocation where they run at each tick.
+
+pub mod cgroup;
+pub mod environ;
+pub mod fields;
+pub mod kind;
+pub mod loadavg;
+pub mod maps;
+pub mod mountinfo;
+pub mod pressure;
+pub mod scan;
+pub mod smaps;
+pub mod stat;
+pub mod status;

@@ -1,0 +1,228 @@
+//! `/proc/PID`: the files of one process, and the list of all.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::kept::{KeptFile, read_once};
+use crate::Error;
+use crate::parse::kind::{KindSums, Summary};
+use crate::parse::smaps::{self, Rollup};
+use crate::parse::stat::{self, Stat};
+use crate::parse::status::{self, Status};
+use crate::parse::{environ, loadavg, scan};
+
+/// Longest command line or environment that is read; both may be megabytes.
+const LONGEST_LIST: usize = 1 << 20;
+/// smaps is handed out in pages whatever the buffer; a larger one only saves loop turns.
+const SMAPS_CHUNK: usize = 64 << 10;
+
+/// A proc file system, real or made up for a test.
+#[derive(Debug, Clone)]
+pub struct Proc {
+    root: PathBuf,
+}
+
+impl Default for Proc {
+    fn default() -> Self {
+        Self::new("/proc")
+    }
+}
+
+impl Proc {
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn file(&self, pid: i32, name: &str) -> PathBuf {
+        self.root.join(format!("{pid}/{name}"))
+    }
+
+    /// Opens the files that are read at each tick.
+    pub fn process(&self, pid: i32) -> Result<ProcessFiles, Error> {
+        let status = KeptFile::open(self.file(pid, "status"))?;
+        let stat = KeptFile::open(self.file(pid, "stat"))?;
+        Ok(ProcessFiles { pid, status, stat })
+    }
+
+    /// Identity of a process that may not be worth keeping open.
+    pub fn read_status(&self, pid: i32, buffer: &mut Vec<u8>) -> Result<Status, Error> {
+        let length = read_once(&self.file(pid, "status"), buffer)?;
+        status::parse(&buffer[..length])
+    }
+
+    pub fn read_stat(&self, pid: i32, buffer: &mut Vec<u8>) -> Result<Stat, Error> {
+        let length = read_once(&self.file(pid, "stat"), buffer)?;
+        stat::parse(&buffer[..length])
+    }
+
+    /// Its arguments, cut at a megabyte.
+    pub fn read_arguments(&self, pid: i32) -> Result<Vec<String>, Error> {
+        Ok(environ::arguments(&self.read_list(pid, "cmdline")?))
+    }
+
+    /// Its environment as it was at `exec`, cut at a megabyte.
+    pub fn read_environment(&self, pid: i32) -> Result<Vec<u8>, Error> {
+        self.read_list(pid, "environ")
+    }
+
+    fn read_list(&self, pid: i32, name: &str) -> Result<Vec<u8>, Error> {
+        let path = self.file(pid, name);
+        let mut text = Vec::new();
+        let read = File::open(&path).and_then(|f| f.take(LONGEST_LIST as u64).read_to_end(&mut text));
+        read.map(|_| text).map_err(|e| Error::from_io(&path, e))
+    }
+
+    /// The program it runs.
+    pub fn read_exe(&self, pid: i32) -> Result<PathBuf, Error> {
+        let path = self.file(pid, "exe");
+        std::fs::read_link(&path).map_err(|e| Error::from_io(&path, e))
+    }
+
+    /// PSS and USS: a page-table walk, 20–30 ms of CPU per GB at 4 KiB pages.
+    pub fn read_rollup(&self, pid: i32, buffer: &mut Vec<u8>) -> Result<Rollup, Error> {
+        let length = read_once(&self.file(pid, "smaps_rollup"), buffer)?;
+        // A process without memory (zombie) gives an empty file.
+        let path = || self.file(pid, "smaps_rollup");
+        smaps::parse_rollup(&buffer[..length]).ok_or_else(|| Error::Gone { path: path() })
+    }
+
+    /// All mappings summed by kind: the same walk, and some µs per mapping.
+    pub fn read_kinds(&self, pid: i32, buffer: &mut Vec<u8>) -> Result<Summary, Error> {
+        let path = self.file(pid, "smaps");
+        let mut sums = KindSums::default();
+        let mut scanner = smaps::Scanner::default();
+        let mut file = File::open(&path).map_err(|e| Error::from_io(&path, e))?;
+        buffer.resize(buffer.len().max(SMAPS_CHUNK), 0);
+        loop {
+            match file.read(buffer) {
+                Ok(0) => break,
+                Ok(n) => scanner.feed(&buffer[..n], &mut |mapping, usage| sums.add(mapping, usage)),
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(Error::from_io(&path, e)),
+            }
+        }
+        scanner.finish(&mut |mapping, usage| sums.add(mapping, usage));
+        let summary = sums.finish();
+        if summary.mappings == 0 { Err(Error::Gone { path }) } else { Ok(summary) }
+    }
+
+    /// Resets VmHWM to the present RSS (`clear_refs` 5, since Linux 4.0).
+    pub fn reset_high_water(&self, pid: i32) -> Result<(), Error> {
+        let path = self.file(pid, "clear_refs");
+        std::fs::write(&path, b"5").map_err(|e| Error::from_io(&path, e))
+    }
+
+    /// All process ids that are visible here.
+    pub fn list_pids(&self) -> Result<Vec<i32>, Error> {
+        let entries = std::fs::read_dir(&self.root).map_err(|e| Error::from_io(&self.root, e))?;
+        Ok(entries.flatten().filter_map(|e| whole_number(e.file_name().as_bytes())).collect())
+    }
+
+    /// The threads of a process.
+    pub fn list_threads(&self, pid: i32) -> Result<Vec<i32>, Error> {
+        let path = self.file(pid, "task");
+        let entries = std::fs::read_dir(&path).map_err(|e| Error::from_io(&path, e))?;
+        Ok(entries.flatten().filter_map(|e| whole_number(e.file_name().as_bytes())).collect())
+    }
+
+    /// The newest pid; `None` where the file is hidden (some sandboxes).
+    pub fn open_last_pid(&self) -> Option<LastPid> {
+        KeptFile::open(self.root.join("loadavg")).ok().map(LastPid)
+    }
+}
+
+fn whole_number(name: &[u8]) -> Option<i32> {
+    name.iter()
+        .all(u8::is_ascii_digit)
+        .then(|| scan::number(name))
+        .flatten()
+        .and_then(|n| i32::try_from(n).ok())
+}
+
+/// `/proc/loadavg`, kept open.
+#[derive(Debug)]
+pub struct LastPid(KeptFile);
+
+impl LastPid {
+    pub fn read(&self, buffer: &mut Vec<u8>) -> Option<i32> {
+        self.0.read(buffer).ok().and_then(loadavg::parse_last_pid)
+    }
+}
+
+/// The files of one process that are read at each tick.
+#[derive(Debug)]
+pub struct ProcessFiles {
+    pid: i32,
+    status: KeptFile,
+    stat: KeptFile,
+}
+
+impl ProcessFiles {
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    pub fn read_status(&self, buffer: &mut Vec<u8>) -> Result<Status, Error> {
+        status::parse(self.status.read(buffer)?)
+    }
+
+    pub fn read_stat(&self, buffer: &mut Vec<u8>) -> Result<Stat, Error> {
+        stat::parse(self.stat.read(buffer)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_reads_itself() {
+        let proc = Proc::default();
+        let pid = std::process::id() as i32;
+        let files = proc.process(pid).unwrap();
+        let mut buffer = Vec::new();
+        let status = files.read_status(&mut buffer).unwrap();
+        assert_eq!(status.pid, pid);
+        let rss = status.vm_rss_kib.unwrap();
+        let parts =
+            status.rss_anon_kib.unwrap() + status.rss_file_kib.unwrap() + status.rss_shmem_kib.unwrap();
+        assert_eq!(rss, parts, "VmRSS is the sum of its kinds");
+        assert_eq!(files.read_stat(&mut buffer).unwrap().pid, pid);
+        assert!(proc.list_pids().unwrap().contains(&pid));
+        assert!(!proc.read_arguments(pid).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_process_that_ended_is_gone_though_its_files_are_kept() {
+        let proc = Proc::default();
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let files = proc.process(child.id() as i32).unwrap();
+        let mut buffer = Vec::new();
+        assert!(files.read_status(&mut buffer).is_ok());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(files.read_status(&mut buffer).unwrap_err().is_gone());
+        assert!(files.read_stat(&mut buffer).unwrap_err().is_gone());
+    }
+
+    #[test]
+    fn no_such_process_is_gone() {
+        assert!(Proc::default().process(i32::MAX).unwrap_err().is_gone());
+    }
+
+    #[test]
+    fn the_newest_pid_moves_when_a_process_is_made() {
+        let mut buffer = Vec::new();
+        let last = Proc::default().open_last_pid().unwrap();
+        let before = last.read(&mut buffer).unwrap();
+        std::process::Command::new("true").status().unwrap();
+        assert_ne!(last.read(&mut buffer).unwrap(), before);
+    }
+}

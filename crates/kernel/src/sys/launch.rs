@@ -1,0 +1,134 @@
+//! Starting a command suspended: fork, wait for our word, exec; a failing exec gives its real errno.
+//!
+//! The child stays in our session, process group and terminal, gets the signal mask, dispositions and
+//! limits that we were started with, and every inherited descriptor (ours are all close-on-exec).
+//! If we die before the release, the child runs all the same.
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use super::check;
+use super::limits::OpenFiles;
+use super::signals::{Mask, restore_sigpipe};
+
+/// What to start, prepared before the fork so that the child allocates nothing.
+#[derive(Debug)]
+pub struct Command {
+    argv: Vec<CString>,
+    envp: Vec<CString>,
+    inherited_mask: Mask,
+    inherited_files: OpenFiles,
+    stdout_to_stderr: bool,
+}
+
+impl Command {
+    /// `argv` must not be empty; both must be free of NUL bytes, as the kernel's own are.
+    pub fn new(
+        argv: Vec<CString>,
+        envp: Vec<CString>,
+        inherited_mask: Mask,
+        inherited_files: OpenFiles,
+    ) -> Self {
+        Self { argv, envp, inherited_mask, inherited_files, stdout_to_stderr: false }
+    }
+
+    /// Its standard output goes to our standard error, because ours carries one document.
+    pub fn stdout_to_stderr(mut self, yes: bool) -> Self {
+        self.stdout_to_stderr = yes;
+        self
+    }
+
+    /// Forks a child that waits for [`Suspended::release`].
+    ///
+    /// Must be called while this process has one thread: the child runs ordinary code until exec.
+    pub fn start_suspended(&self) -> std::io::Result<Suspended> {
+        let (go_read, go_write) = pipe()?;
+        let (error_read, error_write) = pipe()?;
+        let argv = pointers(&self.argv);
+        let envp = pointers(&self.envp);
+        // SAFETY: single-threaded by contract; the child only calls async-signal-safe functions, then execs or exits.
+        let pid = check(unsafe { libc::fork() })?;
+        if pid == 0 {
+            drop(go_write);
+            drop(error_read);
+            self.become_target(&argv, &envp, go_read, error_write);
+        }
+        Ok(Suspended { pid, go: File::from(go_write), exec_error: File::from(error_read) })
+    }
+
+    fn become_target(
+        &self,
+        argv: &[*const libc::c_char],
+        envp: &[*const libc::c_char],
+        go: OwnedFd,
+        error: OwnedFd,
+    ) -> ! {
+        let mut byte = [0u8; 1];
+        let mut go = File::from(go);
+        while matches!(go.read(&mut byte), Err(e) if e.kind() == std::io::ErrorKind::Interrupted) {}
+        drop(go);
+        if self.stdout_to_stderr {
+            // SAFETY: replaces descriptor 1 of this child only.
+            unsafe { libc::dup2(2, 1) };
+        }
+        restore_sigpipe();
+        self.inherited_files.set();
+        self.inherited_mask.restore();
+        // SAFETY: `argv` and `envp` are null-terminated arrays of C strings that outlive the call.
+        unsafe { libc::execvpe(argv[0], argv.as_ptr(), envp.as_ptr()) };
+        let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::ENOEXEC);
+        let _ = File::from(error).write_all(&errno.to_ne_bytes());
+        // SAFETY: leaves at once, without the parent's exit handlers.
+        unsafe { libc::_exit(127) }
+    }
+}
+
+/// A child that has not yet become the command.
+#[derive(Debug)]
+pub struct Suspended {
+    pub pid: i32,
+    go: File,
+    exec_error: File,
+}
+
+impl Suspended {
+    /// Lets the child exec and waits until it did; the error is exec's own.
+    pub fn release(mut self) -> std::io::Result<()> {
+        self.go.write_all(&[1])?;
+        drop(self.go);
+        let mut errno = [0u8; 4];
+        match self.exec_error.read_exact(&mut errno) {
+            Ok(()) => Err(std::io::Error::from_raw_os_error(i32::from_ne_bytes(errno))),
+            Err(_) => Ok(()), // closed by exec (or by a death that `wait` will tell)
+        }
+    }
+}
+
+/// A pipe whose ends are closed by exec.
+fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    // SAFETY: `ends` has room for the two descriptors.
+    check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
+    // SAFETY: both descriptors are new and owned by nobody else.
+    Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
+    strings.iter().map(|s| CStr::as_ptr(s)).chain(std::iter::once(std::ptr::null())).collect()
+}
+
+/// Closes every descriptor from `first` on; for processes of ours that must hold nothing of the user's.
+pub(super) fn close_from(first: i32) {
+    // SAFETY: closing descriptors that this (just forked) process no longer uses.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, first as libc::c_uint, libc::c_uint::MAX, 0) };
+    if closed != 0 {
+        // Before Linux 5.9: one by one, up to the limit.
+        let limit = OpenFiles::read().map_or(1024, |l| l.soft.min(65_536)) as i32;
+        for fd in first..limit {
+            // SAFETY: as above.
+            unsafe { libc::close(fd) };
+        }
+    }
+}

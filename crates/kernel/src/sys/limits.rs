@@ -1,0 +1,84 @@
+//! Resource limits and our own usage.
+
+use std::mem::MaybeUninit;
+
+/// `RLIMIT_NOFILE`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenFiles {
+    pub soft: u64,
+    pub hard: u64,
+}
+
+impl OpenFiles {
+    pub fn read() -> Option<Self> {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: `limit` is writable and of the right type.
+        let read = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+        (read == 0).then_some(Self { soft: limit.rlim_cur, hard: limit.rlim_max })
+    }
+
+    /// Makes this the limit of the calling process; failure leaves the old one.
+    pub fn set(&self) {
+        let limit = libc::rlimit { rlim_cur: self.soft, rlim_max: self.hard };
+        // SAFETY: `limit` is a valid rlimit.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    }
+
+    /// Two descriptors per watched process add up: use all that the hard limit allows (at most 1 Mi).
+    pub fn raise(&self) {
+        Self { soft: self.hard.min(1 << 20), hard: self.hard }.set();
+    }
+}
+
+/// CPU time and peak memory of a process, as the kernel accounts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    pub user_us: u64,
+    pub system_us: u64,
+    pub maxrss_kib: u64,
+    pub minor_faults: u64,
+    pub major_faults: u64,
+}
+
+impl From<libc::rusage> for Usage {
+    fn from(usage: libc::rusage) -> Self {
+        let us = |t: libc::timeval| t.tv_sec as u64 * 1_000_000 + t.tv_usec as u64;
+        Self {
+            user_us: us(usage.ru_utime),
+            system_us: us(usage.ru_stime),
+            maxrss_kib: usage.ru_maxrss as u64,
+            minor_faults: usage.ru_minflt as u64,
+            major_faults: usage.ru_majflt as u64,
+        }
+    }
+}
+
+/// What this process used so far.
+pub fn own_usage() -> Usage {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `usage` is writable; RUSAGE_SELF always succeeds and fills it.
+    unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init().into()
+    }
+}
+
+pub fn page_bytes() -> u64 {
+    sysconf(libc::_SC_PAGESIZE, 4096)
+}
+
+/// Clock ticks per second, the unit of CPU times in `/proc/PID/stat`.
+pub fn ticks_per_s() -> u64 {
+    sysconf(libc::_SC_CLK_TCK, 100)
+}
+
+fn sysconf(name: libc::c_int, otherwise: u64) -> u64 {
+    // SAFETY: sysconf has no memory effects.
+    u64::try_from(unsafe { libc::sysconf(name) }).unwrap_or(otherwise)
+}
+
+/// The effective user id.
+pub fn effective_uid() -> u32 {
+    // SAFETY: cannot fail.
+    unsafe { libc::geteuid() }
+}

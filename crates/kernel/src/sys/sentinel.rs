@@ -1,0 +1,96 @@
+//! A tiny process in our process group whose only job is to notice signals that went to the whole group.
+//!
+//! A signal sent to us alone must be forwarded to the target; one sent to the group has reached the target
+//! already and forwarding it would deliver it twice (PyTorch Lightning takes a second SIGINT as a hard
+//! kill). Nothing in `siginfo` tells the two apart, but a third member of the group does: if it got the
+//! signal as well, the group got it. It holds none of the user's descriptors and dies with us.
+
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::check;
+use super::launch::close_from;
+use super::limits::Usage;
+use super::process::wait_for;
+use super::signals::{Mask, SignalFd};
+
+#[derive(Debug)]
+pub struct Sentinel {
+    pub pid: i32,
+    line: UnixStream,
+}
+
+impl Sentinel {
+    /// Forks the sentinel. Must be called while this process has one thread, with `mask` blocked.
+    pub fn start(mask: &Mask) -> std::io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let parent = std::process::id();
+        // SAFETY: single-threaded by contract; the child never returns into the caller.
+        let pid = check(unsafe { libc::fork() })?;
+        if pid == 0 {
+            drop(ours);
+            watch(mask, theirs.into(), parent);
+            // SAFETY: leaves at once, without the parent's exit handlers.
+            unsafe { libc::_exit(0) }
+        }
+        ours.set_read_timeout(Some(Duration::from_millis(50)))?;
+        Ok(Self { pid, line: ours })
+    }
+
+    /// Ends the sentinel and tells what it used.
+    pub fn retire(self) -> Usage {
+        drop(self.line);
+        wait_for(self.pid).map(|wait| wait.usage).unwrap_or_default()
+    }
+
+    /// Did the sentinel get `signal` since it was last asked? `None` when it does not answer.
+    pub fn saw(&mut self, signal: i32) -> Option<bool> {
+        self.line.write_all(&[signal as u8]).ok()?;
+        let mut answer = [0u8; 1];
+        self.line.read_exact(&mut answer).ok()?;
+        Some(answer[0] == 1)
+    }
+}
+
+/// The sentinel's life: wait for a question, look at what arrived, answer.
+fn watch(mask: &Mask, line: OwnedFd, parent: u32) {
+    let Ok(signals) = SignalFd::new(mask) else { return };
+    let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
+    let _ = nix::sys::prctl::set_name(c"nilo-sentinel");
+    if nix::unistd::getppid().as_raw() != parent as i32 {
+        return; // the parent died before the death signal was set
+    }
+    let Ok((mut line, signals)) = keep_only(&line, signals) else { return };
+    let mut seen = 0u64;
+    let mut question = [0u8; 1];
+    while line.read_exact(&mut question).is_ok() {
+        while let Some(signal) = signals.next() {
+            seen |= 1 << (signal.number as u64 % 64);
+        }
+        let bit = 1 << (u64::from(question[0]) % 64);
+        let answer = u8::from(seen & bit != 0);
+        seen &= !bit;
+        if line.write_all(&[answer]).is_err() {
+            return;
+        }
+    }
+}
+
+/// Moves the socket to descriptor 0 and the signals to 1, and closes everything else: a sentinel that
+/// kept the user's pipes open would keep their readers waiting.
+fn keep_only(line: &OwnedFd, signals: SignalFd) -> std::io::Result<(UnixStream, SignalFd)> {
+    place(line.as_raw_fd(), 0)?;
+    place(super::signals::raw(&signals), 1)?;
+    std::mem::forget(signals); // its number is closed with the rest
+    close_from(2);
+    // SAFETY: descriptors 0 and 1 were made just now and nobody else owns them.
+    Ok(unsafe { (UnixStream::from_raw_fd(0), SignalFd::from_raw(1)) })
+}
+
+/// Makes `number` of this (just forked) process a duplicate of `fd`.
+fn place(fd: i32, number: i32) -> std::io::Result<()> {
+    // SAFETY: both descriptors belong to this process, which uses `number` for nothing else.
+    check(unsafe { libc::dup2(fd, number) }).map(drop)
+}

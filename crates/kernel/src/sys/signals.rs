@@ -1,0 +1,189 @@
+//! Receiving signals through a descriptor, and the dispositions a target must inherit unchanged.
+
+use std::fs::File;
+use std::io::Read;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::check;
+
+/// Signals left alone: they cannot be caught, or report a fault of ours, or stop us for touching the
+/// terminal from the background (then we should stop like any program).
+const NOT_TAKEN: [libc::c_int; 13] = [
+    libc::SIGKILL,
+    libc::SIGSTOP,
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    libc::SIGABRT,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+    libc::SIGPIPE,
+    libc::SIGPROF,
+];
+
+static SIGPIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Runs before `main`: Rust's runtime ignores SIGPIPE, and by then the inherited disposition is lost.
+extern "C" fn remember_sigpipe() {
+    let mut old = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: a null `act` only queries; `old` is writable and of the right type.
+    let read = unsafe { libc::sigaction(libc::SIGPIPE, std::ptr::null(), old.as_mut_ptr()) };
+    if read == 0 {
+        // SAFETY: sigaction succeeded and filled `old`.
+        let ignored = unsafe { old.assume_init() }.sa_sigaction == libc::SIG_IGN;
+        SIGPIPE_WAS_IGNORED.store(ignored, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: `.init_array` holds pointers to `extern "C"` functions that the loader calls once before `main`.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static REMEMBER_SIGPIPE: extern "C" fn() = remember_sigpipe;
+
+/// Gives SIGPIPE back the disposition this process was started with: a target must inherit that one, and
+/// a reading verb should end quietly when its output is closed (`nilo report | head`).
+pub fn restore_sigpipe() {
+    let disposition = if SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed) { libc::SIG_IGN } else { libc::SIG_DFL };
+    // SAFETY: SIG_IGN and SIG_DFL are valid dispositions for SIGPIPE.
+    unsafe { libc::signal(libc::SIGPIPE, disposition) };
+}
+
+/// A signal mask.
+#[derive(Clone, Copy)]
+pub struct Mask(libc::sigset_t);
+
+impl std::fmt::Debug for Mask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Mask")
+    }
+}
+
+impl Mask {
+    /// Everything that a launcher must notice and pass on, and SIGCHLD.
+    pub fn taken() -> Self {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: sigfillset initialises `set`; sigdelset gets valid signal numbers.
+        unsafe {
+            libc::sigfillset(set.as_mut_ptr());
+            for signal in NOT_TAKEN {
+                libc::sigdelset(set.as_mut_ptr(), signal);
+            }
+            Self(set.assume_init())
+        }
+    }
+
+    /// Blocks these signals in this thread and returns the mask of before.
+    pub fn block(&self) -> std::io::Result<Self> {
+        let mut old = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: both sets are valid; on success `old` is initialised.
+        unsafe {
+            let error = libc::pthread_sigmask(libc::SIG_BLOCK, &raw const self.0, old.as_mut_ptr());
+            if error != 0 {
+                return Err(std::io::Error::from_raw_os_error(error));
+            }
+            Ok(Self(old.assume_init()))
+        }
+    }
+
+    /// Makes this the thread's mask.
+    pub fn restore(&self) {
+        // SAFETY: `self.0` is an initialised set, and a null old set is allowed.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
+    }
+}
+
+/// One received signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    pub number: i32,
+    /// True when the kernel itself sent it: the terminal's Ctrl-C, Ctrl-Z, hang-up, window change.
+    pub from_kernel: bool,
+    pub sender: i32,
+}
+
+/// A non-blocking descriptor that yields the blocked signals.
+#[derive(Debug)]
+pub struct SignalFd(File);
+
+impl SignalFd {
+    pub fn new(mask: &Mask) -> std::io::Result<Self> {
+        // SAFETY: -1 asks for a new descriptor; the mask is initialised.
+        let fd =
+            check(unsafe { libc::signalfd(-1, &raw const mask.0, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) })?;
+        // SAFETY: the descriptor is new and owned by nobody else.
+        Ok(Self(unsafe { File::from_raw_fd(fd) }))
+    }
+
+    /// Takes over an existing signal descriptor.
+    ///
+    /// # Safety
+    /// `fd` must be an open signalfd that nobody else owns.
+    pub(super) unsafe fn from_raw(fd: i32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { File::from_raw_fd(fd) })
+    }
+
+    /// The next pending signal, if any.
+    pub fn next(&self) -> Option<Received> {
+        const SIZE: usize = size_of::<libc::signalfd_siginfo>();
+        let mut bytes = [0u8; SIZE];
+        match (&self.0).read(&mut bytes) {
+            Ok(SIZE) => {}
+            _ => return None,
+        }
+        // SAFETY: the kernel filled all SIZE bytes of this plain-data structure; reading unaligned is allowed here.
+        let info: libc::signalfd_siginfo = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
+        Some(Received {
+            number: info.ssi_signo as i32,
+            from_kernel: info.ssi_code == libc::SI_KERNEL,
+            sender: info.ssi_pid as i32,
+        })
+    }
+}
+
+impl AsFd for SignalFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Sends `signal` to one process.
+pub fn send(pid: i32, signal: i32) -> std::io::Result<()> {
+    // SAFETY: kill has no memory effects.
+    check(unsafe { libc::kill(pid, signal) }).map(drop)
+}
+
+/// Stops this process by a job-control signal, as its default action would; returns when it is continued.
+pub fn stop_by(signal: i32) {
+    // SAFETY: the set is initialised before use; unblocking and raising a signal touch no memory of ours.
+    unsafe {
+        let mut only = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(only.as_mut_ptr());
+        libc::sigaddset(only.as_mut_ptr(), signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, only.as_ptr(), std::ptr::null_mut());
+        libc::raise(signal);
+        libc::pthread_sigmask(libc::SIG_BLOCK, only.as_ptr(), std::ptr::null_mut());
+    }
+}
+
+/// A closed standard error must not end us while a target runs.
+pub fn ignore_sigpipe() {
+    // SAFETY: SIG_IGN is a valid disposition for SIGPIPE.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
+/// The name of a signal (`SIGTERM`), for messages.
+pub fn name(signal: i32) -> String {
+    nix::sys::signal::Signal::try_from(signal)
+        .map_or_else(|_| format!("signal {signal}"), |s| s.as_str().to_owned())
+}
+
+/// The raw descriptor, for poll sets that are built once.
+pub fn raw(fd: &impl AsFd) -> i32 {
+    fd.as_fd().as_raw_fd()
+}

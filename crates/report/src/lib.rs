@@ -1,0 +1,18 @@
+//! Models in, text and JSON out. Never sees a record, never touches the system.
+//!
+//! [`term`] writes for people, [`json`] for tools; both show the same [`nilometer_analysis::Run`]. The one invariant:
+//! whatever a process calls itself, nothing but our own escape sequences reaches the terminal.
+
+mod chart;
+mod hint;
+pub mod json;
+mod layout;
+mod sentence;
+mod table;
+pub mod term;
+pub mod text;
+
+pub use layout::Style;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! The findings of a run as sentences: the same on the verdict screen and at the head of the report.
+
+use nilometer_analysis::model::{Cause, GrowthClass, GrowthUnit, Limit, MadeOf, Outlives, Run, Workers};
+
+use crate::hint::{self, Finding};
+use crate::layout::{Line, Style, Tone};
+use crate::text;
+
+/// Parts smaller than this share are put together.
+const SMALL_PART: f64 = 0.02;
+const DOUBTS: usize = 3;
+const GROUPS: usize = 2;
+
+pub(crate) fn headline(run: &Run, style: &Style) -> String {
+    let command = style.shorten(&style.safe(&run.command.join(" ")), style.columns() / 2);
+    let mut parts = vec![format!("nilo: {command}"), ending(run), text::duration(run.duration_s)];
+    if run.processes_seen > 0 {
+        parts.push(text::counted(run.processes_seen, "process", "processes"));
+    }
+    parts.join(" · ")
+}
+
+pub(crate) fn ending(run: &Run) -> String {
+    let exit = &run.exit;
+    let cause = match exit.cause {
+        Cause::CgroupOom => "out of memory (cgroup limit)",
+        Cause::SystemOom => "out of memory (machine)",
+        Cause::Watchdog => "stopped by the watchdog",
+        Cause::UnknownKiller => "killed by somebody",
+        Cause::NotSeen => "end not seen",
+        Cause::Exited | Cause::Signal => "",
+    };
+    let told = match (exit.signal, exit.code) {
+        (Some(signal), _) => text::signal(signal),
+        (None, Some(code)) => format!("exit {code}"),
+        (None, None) => String::new(),
+    };
+    let inferred = if exit.inferred && exit.cause != Cause::NotSeen { ", inferred" } else { "" };
+    match (told.is_empty(), cause.is_empty()) {
+        (true, _) => format!("{cause}{inferred}"),
+        (false, true) => told,
+        (false, false) => format!("{told}, {cause}{inferred}"),
+    }
+}
+
+/// All findings that there is data for.
+pub(crate) fn findings(run: &Run) -> Vec<Line> {
+    let mut lines = Vec::new();
+    lines.extend(cause(run));
+    lines.extend(peak(run));
+    lines.extend(run.limit.as_ref().filter(|_| run.peak.is_some()).map(limit_line));
+    lines.extend(run.peak.as_ref().map(|_| growth(run)));
+    lines.extend(run.made_of.as_ref().map(made_of));
+    lines.extend(run.workers.iter().take(GROUPS).map(workers));
+    lines.extend(after(run));
+    lines.extend(doubts(run));
+    lines.extend(cost(run));
+    lines.extend(saved(run));
+    lines
+}
+
+fn cause(run: &Run) -> Option<Line> {
+    let expected =
+        matches!(run.exit.cause, Cause::Exited | Cause::Signal) && run.system.oom_kills.unwrap_or(0) == 0;
+    let told = !expected && !run.exit.evidence.is_empty();
+    told.then(|| Line { tone: Tone::Bad, ..Line::new("cause", run.exit.evidence.join(" · ")) })
+}
+
+fn peak(run: &Run) -> Option<Line> {
+    let peak = run.peak.as_ref()?;
+    let step = peak.step.map(|step| format!(", step {}", text::count(step))).unwrap_or_default();
+    let method = peak.method.trim_end_matches(", bounds");
+    let precision = match (peak.exact, peak.low_bytes == peak.high_bytes) {
+        (true, _) => exactness(run.about.counter_slack_bytes),
+        (false, true) => String::new(),
+        (false, false) => format!("; {}", text::range(peak.low_bytes, peak.high_bytes)),
+    };
+    let size = text::bytes(peak.bytes);
+    Some(Line::new("peak", format!("{size} at {}{step} ({method}{precision})", text::duration(peak.at_s))))
+}
+
+fn exactness(slack_bytes: u64) -> String {
+    if slack_bytes == 0 { ", exact".into() } else { format!(", exact to {}", text::bytes(slack_bytes)) }
+}
+
+fn limit_line(limit: &Limit) -> Line {
+    let size = text::bytes(limit.bytes);
+    let share = text::percent(limit.headroom_share.abs());
+    let headroom = text::bytes(limit.headroom_bytes.unsigned_abs());
+    let (room, tone) = match limit.headroom_bytes {
+        below if below < 0 => (format!("peak above it by {headroom}"), Tone::Bad),
+        _ if limit.headroom_share < 0.1 => (format!("headroom {headroom} ({share})"), Tone::Warn),
+        _ => (format!("headroom {headroom} ({share})"), Tone::Plain),
+    };
+    let free = limit.least_free_bytes.filter(|free| others_matter(*free, limit.headroom_bytes));
+    let free = free.map(|free| format!(" · least free {}", text::bytes(free))).unwrap_or_default();
+    let sentence = format!("{size} ({}) · {room}{free}", limit.source);
+    Line { tone, ..Line::new("limit", sentence) }
+}
+
+/// Others under the same limit took a tenth or more of what the tree left.
+fn others_matter(free: u64, headroom_bytes: i64) -> bool {
+    (free as f64) < 0.9 * headroom_bytes as f64
+}
+
+fn growth(run: &Run) -> Line {
+    let growth = &run.growth;
+    let (Some(rate), Some(low), Some(high)) = (growth.bytes, growth.low_bytes, growth.high_bytes) else {
+        return Line::new("growth", format!("cannot tell: {}", growth.reason));
+    };
+    let per = if growth.per == GrowthUnit::Step { "step" } else { "min" };
+    match growth.class {
+        GrowthClass::Grows => Line {
+            hint: hint::command(Finding::Growth),
+            tone: Tone::Warn,
+            ..Line::new(
+                "growth",
+                format!("{}{}{}", rate_text(rate, low, high, per), since(run), reaches(run)),
+            )
+        },
+        GrowthClass::Flat => {
+            let bound = text::bytes(high.abs().max(low.abs()) as u64);
+            Line::new("growth", format!("flat: below {bound}/{per}{}", since(run)))
+        }
+        GrowthClass::CannotTell => Line::new("growth", format!("cannot tell: {}", growth.reason)),
+    }
+}
+
+/// `+1.80 MiB/step ± 0.10`, both in one unit.
+fn rate_text(rate: f64, low: f64, high: f64, per: &str) -> String {
+    let error = text::in_unit((high - low) / 2.0, rate);
+    format!("{}/{per} ± {error}", text::signed_bytes(rate as i64))
+}
+
+fn since(run: &Run) -> String {
+    match (run.growth.since_step, run.growth.since_s) {
+        (Some(step), _) => format!(" since step {}", text::count(step)),
+        (None, Some(seconds)) => format!(" since {}", text::duration(seconds)),
+        (None, None) => String::new(),
+    }
+}
+
+fn reaches(run: &Run) -> String {
+    match (run.growth.limit_at_step, run.growth.limit_at_s) {
+        (Some(step), _) => format!(": reaches the limit at step ≈ {}", text::count(round(step))),
+        (None, Some(seconds)) => format!(": reaches the limit at ≈ {}", text::duration(seconds)),
+        (None, None) => String::new(),
+    }
+}
+
+/// Three significant digits: a projection is no promise.
+fn round(value: u64) -> u64 {
+    let unit = 10u64.pow(value.checked_ilog10().unwrap_or(0).saturating_sub(2));
+    value / unit * unit
+}
+
+fn made_of(made_of: &MadeOf) -> Line {
+    let total = made_of.total_bytes as f64;
+    let small = |bytes: u64| (bytes as f64) < SMALL_PART * total;
+    let mut parts: Vec<String> = made_of
+        .parts
+        .iter()
+        .filter(|part| !small(part.bytes))
+        .map(|part| format!("{} {}", part.name, text::in_unit(part.bytes as f64, total)))
+        .collect();
+    let other: u64 = made_of.parts.iter().map(|part| part.bytes).filter(|bytes| small(*bytes)).sum();
+    if other > 0 {
+        parts.push(format!("other {}", text::in_unit(other as f64, total)));
+    }
+    let residual = text::in_unit(made_of.residual_bytes as f64, total);
+    let sign = if made_of.residual_bytes < 0 { "" } else { "+" };
+    parts.push(format!("residual {sign}{residual}"));
+    let unit = text::scale(total.max(1024.0)).1;
+    let sentence = format!("{} {unit}{}", parts.join(" · "), distance(made_of.from_peak_s));
+    Line { hint: hint::command(Finding::Composition), ..Line::new("made of", sentence) }
+}
+
+/// Nothing where the maps were read within half a second of the peak.
+fn distance(from_peak_s: f64) -> String {
+    let side = if from_peak_s < 0.0 { "before" } else { "after" };
+    if from_peak_s.abs() < 0.5 {
+        return String::new();
+    }
+    format!(" ({} {side} the peak)", text::duration(from_peak_s.abs()))
+}
+
+fn workers(group: &Workers) -> Line {
+    let private = match group.private_bytes {
+        Some(bytes) => format!("{} private each", text::bytes(bytes)),
+        None => "private memory not read".into(),
+    };
+    let growth =
+        group.growth_per_step_bytes.map(|rate| format!(", {}/step", text::signed_bytes(rate as i64)));
+    let restarts =
+        if group.seen > group.count { format!(" ({} over the run)", group.seen) } else { String::new() };
+    let sentence =
+        format!("{} × {}{restarts}: {private}{}", group.count, group.role, growth.unwrap_or_default());
+    Line::new("workers", sentence)
+}
+
+fn after(run: &Run) -> Option<Line> {
+    let bytes = run.system.outlives_process_bytes?;
+    if bytes == 0 {
+        let noise = run.system.outlives.iter().map(|item| item.noise_bytes).max().unwrap_or(0);
+        return Some(Line::new(
+            "after",
+            format!("+0 MiB outlives the process (noise {})", text::bytes(noise)),
+        ));
+    }
+    let of = |item: &Outlives| format!("{} {}", item.name, text::bytes(item.bytes));
+    let items: Vec<String> = run.system.outlives.iter().filter(|item| item.bytes > 0).map(of).collect();
+    let largest = run.system.remains.iter().max_by_key(|part| part.bytes);
+    let named = largest.map(|part| format!(" ({})", part.name)).unwrap_or_default();
+    let sentence = format!("+{} outlives the process: {}{named}", text::bytes(bytes), items.join(", "));
+    Some(Line { tone: Tone::Warn, ..Line::new("after", sentence) })
+}
+
+fn doubts(run: &Run) -> Vec<Line> {
+    let line = |sentence: &String| Line { tone: Tone::Faint, ..Line::new("doubt", sentence.clone()) };
+    run.quality.iter().take(DOUBTS).map(line).collect()
+}
+
+fn cost(run: &Run) -> Option<Line> {
+    let cost = run.cost?;
+    let share = if run.duration_s > 0.0 { cost.cpu_s / run.duration_s } else { 0.0 };
+    let pause = if cost.pause_s > 0.0 {
+        format!("paused {}", text::duration(cost.pause_s))
+    } else {
+        "no pause".into()
+    };
+    let sentence = format!("{} of a core, {}, {pause}", text::percent(share), text::bytes(cost.rss_bytes));
+    Some(Line { tone: Tone::Faint, ..Line::new("cost", sentence) })
+}
+
+fn saved(run: &Run) -> Option<Line> {
+    let place = run.saved.clone()?;
+    Some(Line { hint: hint::command(Finding::Saved), ..Line::new("saved", place) })
+}

@@ -1,0 +1,206 @@
+//! For people: the verdict screen, its one-line form, and the long report.
+
+use nilometer_analysis::Run;
+use nilometer_analysis::model::{Event, GrowthClass, Process, Series, Step};
+
+use crate::chart::Chart;
+use crate::layout::{Line, Style, Tone, fold};
+use crate::sentence;
+use crate::table::Table;
+use crate::text;
+
+const PROCESS_ROWS: usize = 20;
+const STEP_ROWS: usize = 20;
+const EVENT_ROWS: usize = 40;
+const EVENT_INDENT: usize = 12;
+
+/// The screen at the end of a run: the verdict first, then its parts.
+pub fn verdict(run: &Run, style: &Style) -> String {
+    let rows = fold(&style.safe(&sentence::headline(run, style)), style.columns());
+    let mut out = style.paint(&rows.join("\n"), Tone::Strong) + "\n";
+    out.extend(sentence::findings(run).iter().map(|line| line.render(style)));
+    out
+}
+
+/// The same in one line, for logs.
+pub fn line(run: &Run) -> String {
+    let command = text::escape(&run.command.join(" "));
+    let mut parts = vec![format!("nilo: {command}"), sentence::ending(run), text::duration(run.duration_s)];
+    parts.extend(run.peak.as_ref().map(|peak| peak_of(run, peak.bytes)));
+    let grows = run.growth.bytes.filter(|_| run.growth.class == GrowthClass::Grows);
+    let per = if run.growth.since_s.is_some() { "min" } else { "step" };
+    parts.extend(grows.map(|rate| format!("grows {}/{per}", text::signed_bytes(rate as i64))));
+    parts.extend(run.saved.as_deref().map(text::escape));
+    parts.join(" · ")
+}
+
+fn peak_of(run: &Run, bytes: u64) -> String {
+    let limit = run.limit.as_ref().map(|limit| format!(" of {}", text::bytes(limit.bytes)));
+    format!("peak {}{}", text::bytes(bytes), limit.unwrap_or_default())
+}
+
+/// The verdict, then charts and tables.
+pub fn report(run: &Run, style: &Style) -> String {
+    let sections = [
+        verdict(run, style),
+        tree_chart(run, style),
+        system_charts(run, style),
+        processes(run, style),
+        phases(run, style),
+        steps(run, style),
+        events(run, style),
+        method(run, style),
+    ];
+    sections.into_iter().filter(|section| !section.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+fn tree_chart(run: &Run, style: &Style) -> String {
+    let limit = run.limit.as_ref().map(|limit| limit.bytes);
+    let chart = Chart {
+        title: "Memory of the tree",
+        legend: "solid: at least · dotted: at most · dashed: the limit, if near",
+        low: &run.curve.tree_low,
+        high: &run.curve.tree_high,
+        limit,
+    };
+    rendered(&chart, style)
+}
+
+fn rendered(chart: &Chart<'_>, style: &Style) -> String {
+    if chart.is_empty() { String::new() } else { chart.render(style) }
+}
+
+fn system_charts(run: &Run, style: &Style) -> String {
+    let chart = |title: &'static str, series: &Series| {
+        let legend = "solid: lowest · dotted: highest in the interval";
+        rendered(&Chart { title, legend, low: series, high: series, limit: None }, style)
+    };
+    let swapped = run.curve.swap.points.iter().any(|point| point.max > 0);
+    let mut charts = vec![chart("Available on the machine", &run.curve.available)];
+    charts.extend(swapped.then(|| chart("Swap in use on the machine", &run.curve.swap)));
+    charts.into_iter().filter(|chart| !chart.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+fn title(text: &str, style: &Style) -> String {
+    style.paint(&style.safe(text), Tone::Strong) + "\n"
+}
+
+fn processes(run: &Run, style: &Style) -> String {
+    if run.processes.is_empty() {
+        return String::new();
+    }
+    let mut largest: Vec<&Process> = run.processes.iter().collect();
+    largest.sort_by_key(|process| std::cmp::Reverse(process.hwm_bytes));
+    let heads = ["pid", "VmHWM", "private", "PSS", "CPU", "lived", "parent", "faults", "role: command"];
+    let mut table = Table::new(&heads);
+    for process in largest.iter().take(PROCESS_ROWS) {
+        table.row(process_row(process));
+    }
+    let shown = largest.len().min(PROCESS_ROWS) as u64;
+    let heading = format!("Processes, largest first ({shown} of {})", text::count(run.processes_seen));
+    title(&heading, style) + &table.render(style)
+}
+
+fn process_row(process: &Process) -> Vec<String> {
+    let size = |bytes: Option<u64>| bytes.map_or_else(|| "-".into(), text::bytes);
+    vec![
+        process.pid.to_string(),
+        text::bytes(process.hwm_bytes),
+        size(process.uss_bytes),
+        size(process.pss_bytes),
+        text::duration(process.cpu_s),
+        process.end_s.map_or_else(|| "-".into(), |end_s| text::duration(end_s - process.start_s)),
+        process.parent.to_string(),
+        text::count(process.minor_faults.saturating_add(process.major_faults)),
+        format!("{}: {}", process.role, process.command),
+    ]
+}
+
+fn phases(run: &Run, style: &Style) -> String {
+    if run.phases.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&["start", "length", "peak", "phase"]);
+    for phase in run.phases.iter().take(EVENT_ROWS) {
+        let (start, length) = (text::duration(phase.start_s), text::duration(phase.duration_s));
+        table.row(vec![start, length, text::bytes(phase.peak_bytes), phase.name.clone()]);
+    }
+    title("Phases", style) + &table.render(style)
+}
+
+fn steps(run: &Run, style: &Style) -> String {
+    if run.steps.is_empty() {
+        return String::new();
+    }
+    let stride = run.steps.len().div_ceil(STEP_ROWS).max(1);
+    let mut table = Table::new(&["step", "peak", "end", "change", "start", "length", "peak by"]);
+    for step in run.steps.iter().step_by(stride) {
+        table.row(step_row(step));
+    }
+    let shown = run.steps.len().div_ceil(stride) as u64;
+    title(&format!("Steps ({shown} of {})", text::count(run.steps_seen)), style) + &table.render(style)
+}
+
+fn step_row(step: &Step) -> Vec<String> {
+    vec![
+        text::count(step.step),
+        text::bytes(step.peak_bytes),
+        text::bytes(step.end_bytes),
+        text::signed_bytes(step.increment_bytes),
+        text::duration(step.start_s),
+        text::duration(step.duration_s),
+        step.peak_method.into(),
+    ]
+}
+
+fn events(run: &Run, style: &Style) -> String {
+    if run.events.is_empty() && run.notes.is_empty() {
+        return String::new();
+    }
+    let note = |note: &nilometer_analysis::model::Note| (note.at_s, format!("note: {}", note.text));
+    let event = |event: &Event| (event.at_s, event.text.clone());
+    let mut rows: Vec<(f64, String)> =
+        run.events.iter().map(event).chain(run.notes.iter().map(note)).collect();
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let omitted = run.events_omitted + rows.len().saturating_sub(EVENT_ROWS) as u64;
+    let lines = rows.iter().take(EVENT_ROWS).map(|(at_s, sentence)| event_line(*at_s, sentence, style));
+    let more = (omitted > 0).then(|| format!("{:>EVENT_INDENT$}{} more\n", "", text::count(omitted)));
+    title("Events", style) + &lines.collect::<String>() + &more.unwrap_or_default()
+}
+
+fn event_line(at_s: f64, sentence: &str, style: &Style) -> String {
+    let rows = fold(&style.safe(sentence), style.columns() - EVENT_INDENT);
+    let indent = " ".repeat(EVENT_INDENT);
+    format!(" {:>9}  {}\n", text::duration(at_s), rows.join(&format!("\n{indent}")))
+}
+
+fn method(run: &Run, style: &Style) -> String {
+    let about = &run.about;
+    let achieved = run.interval_ms.achieved.map_or_else(|| "none".into(), |ms| format!("{ms:.0} ms"));
+    let missed = run.interval_ms.missed.map(|missed| format!(", {} missed", text::count(missed)));
+    let interval = format!(
+        "asked {:.0} ms, achieved {achieved} (median), {} ticks{}",
+        run.interval_ms.asked,
+        text::count(run.ticks),
+        missed.unwrap_or_default()
+    );
+    let host = format!(
+        "{}, Linux {}, {} CPUs, {}",
+        about.host,
+        about.kernel,
+        about.cpus,
+        text::bytes(about.memory_bytes)
+    );
+    let mut lines = vec![Line::new("interval", interval), Line::new("host", host)];
+    lines.push(Line::new(
+        "started",
+        format!("{} by nilo {} {}", about.started, about.nilo_version, about.verb),
+    ));
+    lines.extend(run.cost.map(|cost| Line::new("written", text::bytes(cost.written_bytes))));
+    lines.extend(about.method.iter().map(|note| Line::new("how", note.clone())));
+    lines.push(Line::new(
+        "data",
+        format!("ends at {}: {}", text::duration(run.data_end.at_s), run.data_end.why),
+    ));
+    title("Method and cost", style) + &lines.iter().map(|line| line.render(style)).collect::<String>()
+}

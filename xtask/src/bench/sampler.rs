@@ -1,0 +1,128 @@
+//! `cargo xtask bench sampler`: what watching costs, against mprof and psrecord on the same process trees.
+//!
+//! Only differences inside a window are judged: the sampler starts, the tree says that it is ready, a
+//! settling time passes, and only then the window opens. So no start-up is in any figure, and the method
+//! is the same for every sampler.
+
+mod page;
+mod reading;
+mod tool;
+mod verdict;
+mod workshop;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use super::bar::{self, Bar};
+use super::{machine, write_folder};
+use reading::Reading;
+use tool::Tool;
+use workshop::Workshop;
+
+/// What `cargo xtask bench sampler` was asked.
+#[derive(Debug)]
+pub struct Options {
+    pub quick: bool,
+    pub only: Vec<String>,
+    pub out: Option<PathBuf>,
+}
+
+/// A process tree to be watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tree {
+    pub processes: u64,
+    pub mib_each: u64,
+}
+
+/// One sampler at one interval on one tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cell {
+    pub tree: Tree,
+    pub tool: Tool,
+    pub interval_ms: u64,
+}
+
+/// How long and how often.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    pub settle: Duration,
+    pub window: Duration,
+    pub rounds: usize,
+}
+
+const SMALL: Tree = Tree { processes: 10, mib_each: 4 };
+const LARGE: Tree = Tree { processes: 10, mib_each: 400 };
+const TREES: &[Tree] =
+    &[Tree { processes: 1, mib_each: 4 }, SMALL, Tree { processes: 200, mib_each: 4 }, LARGE];
+const INTERVALS_MS: &[u64] = &[100, 10];
+
+/// Measures all cells in interleaved rounds, judges, and writes the folder.
+pub fn run(options: &Options) -> Result<bool> {
+    let tools = tool::select(&options.only)?;
+    let (plan, trees) = plan_of(options.quick)?;
+    let workshop = Workshop::open(&tools)?;
+    let cells = cells_of(&trees, &tools);
+    let readings = measure_rounds(&workshop, &cells, plan)?;
+    let best = reading::best_of(&readings);
+    let bars = verdict::bars(&best);
+    let page = page::render(&page::Facts::read(&workshop, options, plan)?, &best, &bars);
+    println!("\n{page}");
+    write_folder(options.out.clone(), "sampler", &page, &to_json(&workshop, plan, &readings, &bars)?)?;
+    Ok(bar::all_hold(&bars))
+}
+
+/// Trees that do not fit into memory are left out, and that is said.
+fn plan_of(quick: bool) -> Result<(Plan, Vec<Tree>)> {
+    if quick {
+        let plan = Plan { settle: Duration::from_millis(500), window: Duration::from_secs(3), rounds: 1 };
+        return Ok((plan, TREES[..2].to_vec()));
+    }
+    let plan = Plan { settle: Duration::from_secs(1), window: Duration::from_secs(10), rounds: 3 };
+    let available_mib = machine::read_available_bytes()? >> 20;
+    let (fit, too_large): (Vec<Tree>, Vec<Tree>) =
+        TREES.iter().partition(|tree| tree.processes * tree.mib_each * 5 / 4 < available_mib);
+    for tree in too_large {
+        println!("left out, needs more memory than is available: {} × {} MiB", tree.processes, tree.mib_each);
+    }
+    ensure!(!fit.is_empty(), "not enough memory for any tree");
+    Ok((plan, fit))
+}
+
+fn cells_of(trees: &[Tree], tools: &[Tool]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for &tree in trees {
+        for &interval_ms in INTERVALS_MS {
+            cells.extend(tools.iter().map(|&tool| Cell { tree, tool, interval_ms }));
+        }
+    }
+    cells
+}
+
+/// Interleaved: a slow minute of the machine hits every sampler once, not one sampler in all its rounds.
+fn measure_rounds(workshop: &Workshop, cells: &[Cell], plan: Plan) -> Result<Vec<Reading>> {
+    let mut readings = Vec::new();
+    for round in 1..=plan.rounds {
+        for &cell in cells {
+            let reading = workshop.measure(cell, plan, round)?;
+            println!("round {round}: {}", reading.summary());
+            readings.push(reading);
+        }
+    }
+    Ok(readings)
+}
+
+fn to_json(workshop: &Workshop, plan: Plan, readings: &[Reading], bars: &[Bar]) -> Result<Value> {
+    Ok(json!({
+        "date": machine::read_date()?,
+        "machine": machine::read_machine()?,
+        "versions": workshop.read_versions()?,
+        "window_s": plan.window.as_secs_f64(),
+        "settle_s": plan.settle.as_secs_f64(),
+        "rounds": plan.rounds,
+        "readings": readings.iter().map(Reading::to_json).collect::<Vec<_>>(),
+        "bars": bars.iter().map(Bar::to_json).collect::<Vec<_>>(),
+    }))
+}

@@ -1,0 +1,124 @@
+//! `cargo xtask test`: everything that must be green before a commit, as titled and timed steps.
+//!
+//! A failed step does not hide the later ones; only a failed build does. The last line is always
+//! `N passed, N failed, N skipped`: the runner's numbers, where a test that wrote a skip line counts as
+//! skipped and not as passed, and each failed step besides the tests counts as one failure.
+
+mod count;
+mod skip;
+mod step;
+mod tool;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use crate::{arrows, workspace};
+use count::Counts;
+use step::Steps;
+
+/// Runs all steps; true when all are good.
+pub fn run(quick: bool) -> Result<bool> {
+    let target = workspace::read_target_dir()?;
+    let mut steps = Steps::default();
+    steps.run("tools", tool::ensure_all)?;
+    check_code(&mut steps, quick)?;
+    let skips = target.join("nilo-skips.txt");
+    start_skips(&skips)?;
+    let counts =
+        if steps.run("build", build)? { run_tests(&mut steps, quick, &skips)? } else { Counts::default() };
+    let lines = skip::read(&skips)?;
+    if !lines.is_empty() {
+        let nilo = target.join("debug/nilo");
+        steps.run("skips", || skip::judge(&lines, &nilo))?;
+    }
+    Ok(print_result(&steps, &counts.with_skips(lines.len() as u64)))
+}
+
+fn check_code(steps: &mut Steps, quick: bool) -> Result<()> {
+    steps.run("format", || succeeds(workspace::cargo().args(["fmt", "--all", "--check"])))?;
+    steps.run("lints", || {
+        let mut clippy = workspace::cargo();
+        succeeds(clippy.args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    })?;
+    steps.run("arrows", arrows::run)?;
+    if !quick {
+        steps.run("documentation", || {
+            let mut doc = workspace::cargo();
+            doc.args(["doc", "--no-deps", "--document-private-items", "--workspace"]);
+            succeeds(doc.env("RUSTDOCFLAGS", "-D warnings"))
+        })?;
+    }
+    Ok(())
+}
+
+/// Compiles with the runner's own selection, so that the tests compile nothing again.
+fn build() -> Result<bool> {
+    let mut command = workspace::cargo();
+    if has_nextest() {
+        command.args(["nextest", "run", "--workspace", "--no-run"]);
+    } else {
+        command.args(["test", "--workspace", "--no-run"]);
+    }
+    succeeds(&mut command)
+}
+
+fn run_tests(steps: &mut Steps, quick: bool, skips: &Path) -> Result<Counts> {
+    let mut counts = Counts::default();
+    if !has_nextest() {
+        counts.add(run_runner(
+            steps,
+            "tests (cargo test)",
+            &["test", "--workspace", "--no-fail-fast"],
+            skips,
+        )?);
+        return Ok(counts);
+    }
+    let nextest = ["nextest", "run", "--workspace", "--profile", "ci"];
+    counts.add(run_runner(steps, "tests (nextest)", &nextest, skips)?);
+    if !quick {
+        let doc = ["test", "--workspace", "--doc", "--no-fail-fast"];
+        counts.add(run_runner(steps, "documentation's examples", &doc, skips)?);
+    }
+    Ok(counts)
+}
+
+/// Runs a test runner and reads its numbers; a failure without numbers counts as one.
+fn run_runner(steps: &mut Steps, title: &str, args: &[&str], skips: &Path) -> Result<Counts> {
+    let mut counts = Counts::default();
+    steps.run_uncounted(title, || {
+        let mut command = workspace::cargo();
+        let (status, output) = step::tee(command.args(args).env("NILO_SKIPS", skips))?;
+        counts = count::parse(&output).unwrap_or_default();
+        if !status.success() && counts.failed == 0 {
+            counts.failed = 1;
+        }
+        Ok(status.success() && counts.failed == 0)
+    })?;
+    Ok(counts)
+}
+
+/// An empty file, so that nothing of an earlier run is counted.
+fn start_skips(path: &Path) -> Result<()> {
+    fs::write(path, "").with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn has_nextest() -> bool {
+    workspace::cargo().args(["nextest", "--version"]).output().is_ok_and(|output| output.status.success())
+}
+
+/// Runs with our own streams; true when it exits with 0.
+fn succeeds(command: &mut Command) -> Result<bool> {
+    let status =
+        command.status().with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    Ok(status.success())
+}
+
+fn print_result(steps: &Steps, counts: &Counts) -> bool {
+    steps.print_times();
+    let failed = counts.failed + steps.failed_checks();
+    println!("\n{} passed, {failed} failed, {} skipped", counts.passed, counts.skipped);
+    failed == 0
+}
