@@ -3,7 +3,7 @@
 use crate::builder::LogEnding;
 use crate::closing::Closing;
 use crate::doubt::Doubt;
-use crate::model::{Peak, Run};
+use crate::model::{Peak, Run, Unseen};
 use crate::unit::share;
 
 /// A peak interval wider than this share of the peak is worth a sentence.
@@ -27,11 +27,16 @@ fn cut(closing: &Closing, run: &Run) -> Option<Doubt> {
     Some(Doubt::Cut { at_s: run.data_end.at_s, why: why.clone() })
 }
 
+/// A helper or two of a launcher script is no doubt about the run; the figures are in the model anyway.
+fn is_worth_words(unseen: &Unseen) -> bool {
+    unseen.children_cpu_s >= 0.1 || unseen.processes.is_some()
+}
+
 fn peak(run: &Run, doubts: &mut Vec<Doubt>) {
     if run.ticks == 0 && run.processes_seen > 0 {
         doubts.push(Doubt::NoSamples);
     }
-    if let Some(unseen) = &run.unseen {
+    if let Some(unseen) = run.unseen.as_ref().filter(|unseen| is_worth_words(unseen)) {
         let (cpu_s, faults) = (unseen.children_cpu_s, unseen.children_faults);
         doubts.push(Doubt::UnseenChildren { processes: unseen.processes, cpu_s, faults });
     }

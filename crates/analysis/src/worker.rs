@@ -14,9 +14,16 @@ fn stem(role: &str) -> &str {
     role.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end()
 }
 
+/// Roles of processes that do the job's work side by side; shells and helpers are no workers.
+const WORKERS: [&str; 4] = ["DataLoader worker", "spawned worker", "fork of ", "rank "];
+
+fn is_worker(role: &str) -> bool {
+    WORKERS.iter().any(|stem| role.starts_with(stem))
+}
+
 pub(crate) fn groups<'a>(all: impl Iterator<Item = &'a Tracked>) -> Vec<Workers> {
     let mut stems: BTreeMap<&str, Vec<&Tracked>> = BTreeMap::new();
-    for process in all {
+    for process in all.filter(|process| is_worker(&process.role.name)) {
         stems.entry(stem(&process.role.name)).or_default().push(process);
     }
     let mut groups: Vec<Workers> = stems

@@ -83,6 +83,7 @@ fn record_into(
         unsampled: Unsampled::default(),
         exit: None,
         stop_asked: false,
+        hurried: false,
         pause_ns: 0,
         last_words_bytes: 0,
     };
@@ -94,6 +95,7 @@ fn record_into(
     }
     session.watch(started_ns);
     session.close(started_ns, monotonic_ns());
+    signals::forget_pending();
     inherited_mask.restore();
     Ok(())
 }

@@ -3,7 +3,6 @@
 use nilometer_kernel::read::cgroup::OwnGroup;
 use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::clock::monotonic_ns;
-use nilometer_kernel::sys::poll::PollSet;
 use nilometer_trace::manifest::ManifestEnd;
 use nilometer_trace::record::{Cost, EventKind, Exit, Phase};
 
@@ -16,15 +15,14 @@ use crate::shm::SharedMemory;
 const LOOK_NS: u64 = 10_000_000;
 
 impl Session {
-    /// Samples of the system alone, at least two.
+    /// Samples of the system alone, at least two. A signal that asks to end cuts it short.
     pub fn look_at_system(&mut self, phase: Phase, span_ns: u64) {
         let end_ns = monotonic_ns() + span_ns;
         let step_ns = LOOK_NS.max(span_ns / 1000).min(span_ns.max(1));
-        let mut nothing = PollSet::default();
+        self.hurried = false;
         self.recorder.system_tick(phase);
-        while monotonic_ns() < end_ns {
-            let until_ns = (monotonic_ns() + step_ns).min(end_ns);
-            nothing.wait_until(until_ns).for_each(drop);
+        while monotonic_ns() < end_ns && !self.hurried {
+            self.wait_for_signals(None, (monotonic_ns() + step_ns).min(end_ns));
             self.recorder.system_tick(phase);
         }
     }

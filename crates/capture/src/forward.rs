@@ -4,12 +4,15 @@
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival {
     pub number: i32,
-    /// Sent by the kernel: the terminal's keys, hang-up, window change. The target has it already.
+    /// Sent by the kernel: the terminal's keys, hang-up, window change, a timer.
     pub from_kernel: bool,
-    /// The sentinel got it too: it went to our whole process group, so the target has it already.
-    pub to_group: bool,
+    /// The sentinel got it too: it went to our whole process group, so the target has it already. `None`
+    /// when there is no sentinel to ask.
+    pub to_group: Option<bool>,
     /// The sender belongs to the observed tree.
     pub from_tree: bool,
+    /// We caused it ourselves.
+    pub from_us: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,10 +27,14 @@ pub enum Action {
 
 /// The target gets each signal exactly once.
 pub fn decide(a: Arrival) -> Action {
-    let reached_target = a.from_kernel || a.to_group;
+    // Most of the kernel's signals go to the group, but not all: a hang-up reaches the leader of the session
+    // alone, a timer that was set before our `exec` only us.
+    let reached_target = a.to_group.unwrap_or(a.from_kernel);
     match a.number {
         SIGCHLD => Action::Reap,
         _ if reached_target => Action::Ignore,
+        // Our own limits on CPU time and file size.
+        SIGXCPU | SIGXFSZ if a.from_kernel || a.from_us => Action::Ignore,
         // The target signalled its parent; sending it back would be a signal it never asked for.
         _ if a.from_tree => Action::Ignore,
         _ => Action::Forward,
@@ -52,6 +59,8 @@ pub const SIGTSTP: i32 = 20;
 pub const SIGTTIN: i32 = 21;
 pub const SIGTTOU: i32 = 22;
 pub const SIGCHLD: i32 = 17;
+pub const SIGXCPU: i32 = 24;
+pub const SIGXFSZ: i32 = 25;
 
 #[cfg(test)]
 mod tests {
@@ -61,23 +70,40 @@ mod tests {
     const SIGTERM: i32 = 15;
 
     fn arrival(number: i32) -> Arrival {
-        Arrival { number, from_kernel: false, to_group: false, from_tree: false }
+        Arrival { number, from_kernel: false, to_group: Some(false), from_tree: false, from_us: false }
     }
 
     #[test]
     fn the_terminals_keys_are_not_forwarded_again() {
-        assert_eq!(decide(Arrival { from_kernel: true, ..arrival(SIGINT) }), Action::Ignore);
+        let key = Arrival { from_kernel: true, to_group: Some(true), ..arrival(SIGINT) };
+        assert_eq!(decide(key), Action::Ignore);
+        assert_eq!(decide(Arrival { to_group: None, ..key }), Action::Ignore, "without a sentinel");
     }
 
     #[test]
     fn a_signal_to_us_alone_is_forwarded() {
         assert_eq!(decide(arrival(SIGTERM)), Action::Forward);
         assert_eq!(decide(arrival(18)), Action::Forward);
+        assert_eq!(decide(Arrival { to_group: None, ..arrival(SIGTERM) }), Action::Forward);
+    }
+
+    #[test]
+    fn a_hang_up_of_the_session_leader_and_an_inherited_timer_are_forwarded() {
+        for number in [1, 14] {
+            assert_eq!(decide(Arrival { from_kernel: true, ..arrival(number) }), Action::Forward);
+        }
+    }
+
+    #[test]
+    fn our_own_limits_are_not_the_targets() {
+        assert_eq!(decide(Arrival { from_us: true, ..arrival(SIGXFSZ) }), Action::Ignore);
+        assert_eq!(decide(Arrival { from_kernel: true, ..arrival(SIGXCPU) }), Action::Ignore);
+        assert_eq!(decide(arrival(SIGXCPU)), Action::Forward, "a batch system's warning");
     }
 
     #[test]
     fn a_group_kill_is_not_forwarded_again() {
-        assert_eq!(decide(Arrival { to_group: true, ..arrival(SIGTERM) }), Action::Ignore);
+        assert_eq!(decide(Arrival { to_group: Some(true), ..arrival(SIGTERM) }), Action::Ignore);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `run`: launch a command, record its tree until it ends, look at what it leaves behind.
 
 use std::ffi::{CString, OsString};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,8 @@ use jiff::Zoned;
 use nilometer_kernel::read::cgroup::{Chain, OwnGroup};
 use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::clock::monotonic_ns;
-use nilometer_kernel::sys::launch::{Command, Suspended};
+use nilometer_kernel::sys::inherited::listen_for_children;
+use nilometer_kernel::sys::launch::{Command, Suspended, let_go};
 use nilometer_kernel::sys::limits::OpenFiles;
 use nilometer_kernel::sys::process::{adopt_orphans, own_pid, wait_for};
 use nilometer_kernel::sys::sentinel::Sentinel;
@@ -90,11 +92,16 @@ fn prepare(
     let mask = Mask::taken();
     let inherited_mask = mask.block().map_err(system_error("signal mask"))?;
     let signals = SignalFd::new(&mask).map_err(system_error("signalfd"))?;
+    listen_for_children();
     let sentinel = Sentinel::start(&mask).ok();
     let adopts = adopt_orphans().is_ok();
     let launch_hwm_kib = own_hwm_kib();
     let suspended = fork(&target, inherited_mask, inherited_files)?;
     signals::ignore_sigpipe();
+    let_go(0);
+    if !target.stdout_to_stderr {
+        let_go(1);
+    }
     let child = suspended.pid;
     let group = own_group(options, child)?;
     let system = System::open(Chain::of(Path::new("/proc"), Path::new("/"), child))?;
@@ -118,6 +125,7 @@ fn prepare(
         unsampled: crate::session::Unsampled::default(),
         exit: None,
         stop_asked: false,
+        hurried: false,
         pause_ns: 0,
         last_words_bytes: 0,
     };
@@ -133,7 +141,10 @@ impl Launched {
         session.look_at_system(Phase::Before, nanoseconds(session.options.before));
         let started_ns = monotonic_ns();
         let child = suspended.pid;
-        if let Err(source) = suspended.release() {
+        let execing = suspended.release();
+        // A key of the terminal may stop the child before it execs: then we stop with it, as always.
+        while !session.wait_for_signals(Some(execing.as_fd()), u64::MAX) {}
+        if let Err(source) = execing.outcome() {
             wait_for(child);
             session.abandon();
             inherited_mask.restore();
@@ -145,6 +156,7 @@ impl Launched {
         let ended_ns = monotonic_ns();
         session.recorder.event(ended_ns, EventKind::Exited);
         let exit = session.close(started_ns, ended_ns);
+        signals::forget_pending();
         inherited_mask.restore();
         Ok(exit.unwrap_or_default())
     }

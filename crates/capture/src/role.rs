@@ -61,7 +61,13 @@ pub fn tell(e: &Evidence<'_>) -> Role {
         .or_else(|| launcher(e))
         .or_else(|| shell(e))
         .or_else(|| fork(e))
-        .unwrap_or_else(|| role("program", "its own command line"))
+        .unwrap_or_else(|| program(e))
+}
+
+/// A process that ended while we looked has no command line any more.
+fn program(e: &Evidence<'_>) -> Role {
+    let evidence = if e.arguments.is_empty() { "its name alone" } else { "its own command line" };
+    role("program", evidence)
 }
 
 fn role(name: impl Into<String>, evidence: impl Into<String>) -> Role {
@@ -74,6 +80,10 @@ fn data_worker(e: &Evidence<'_>) -> Option<Role> {
 }
 
 fn python_helper(e: &Evidence<'_>) -> Option<Role> {
+    // A helper's own forks (the workers of a fork server) keep its command line.
+    if is_fork(e) {
+        return None;
+    }
     let code = e.arguments.iter().find(|a| a.contains("multiprocessing."))?;
     let (module, name) = PYTHON_HELPERS.iter().find(|(module, _)| code.contains(module))?;
     Some(role(*name, format!("command line imports {module}")))
@@ -104,9 +114,12 @@ fn shell(e: &Evidence<'_>) -> Option<Role> {
     SHELLS.contains(&program).then(|| role("shell", format!("runs {program}")))
 }
 
+fn is_fork(e: &Evidence<'_>) -> bool {
+    !e.arguments.is_empty() && e.parent_arguments.is_some_and(|parent| parent == e.arguments)
+}
+
 fn fork(e: &Evidence<'_>) -> Option<Role> {
-    let same = e.parent_arguments.is_some_and(|parent| parent == e.arguments);
-    same.then(|| role(format!("fork of {}", e.parent_pid), "same command line as its parent"))
+    is_fork(e).then(|| role(format!("fork of {}", e.parent_pid), "same command line as its parent"))
 }
 
 fn base_name(path: &str) -> &str {
@@ -153,6 +166,29 @@ mod tests {
                 .to_owned(),
         ];
         assert_eq!(name(&Evidence { arguments: &spawned, ..Default::default() }), "spawned worker");
+    }
+
+    #[test]
+    fn forks_of_a_fork_server_are_forks() {
+        let server = [
+            "python".to_owned(),
+            "-c".to_owned(),
+            "from multiprocessing.forkserver import main; main(7, 8, ['__main__'])".to_owned(),
+        ];
+        assert_eq!(name(&Evidence { arguments: &server, ..Default::default() }), "fork server");
+        let worker = Evidence {
+            parent_pid: 9,
+            arguments: &server,
+            parent_arguments: Some(&server),
+            ..Default::default()
+        };
+        assert_eq!(name(&worker), "fork of 9");
+    }
+
+    #[test]
+    fn without_a_command_line_nothing_is_a_fork() {
+        let ended = Evidence { parent_pid: 7, parent_arguments: Some(&[]), ..Default::default() };
+        assert_eq!(tell(&ended), role("program", "its name alone"));
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! A recording while it lives: the loop that waits, ticks, and answers signals and marks.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use nilometer_kernel::read::cgroup::OwnGroup;
 use nilometer_kernel::sys::clock::monotonic_ns;
 use nilometer_kernel::sys::limits::Usage;
 use nilometer_kernel::sys::poll::PollSet;
-use nilometer_kernel::sys::process::{Change, Wait, wait_any};
+use nilometer_kernel::sys::process::{Change, Wait, own_pid, wait_any};
 use nilometer_kernel::sys::sentinel::Sentinel;
 use nilometer_kernel::sys::signals::{self, Received, SignalFd};
 use nilometer_trace::Manifest;
@@ -18,6 +18,11 @@ use crate::marks::Marks;
 use crate::options::Options;
 use crate::recorder::Recorder;
 use crate::shm::SharedMemory;
+
+/// Who signals every process of a job or container one by one (systemd, Slurm, `timeout`) needs a moment for
+/// it: only then the sentinel can tell whether the target got its own.
+const SWEEP_NS: u64 = 5_000_000;
+const SIGNALS_AT_ONCE: usize = 16;
 
 /// Whose memory is recorded.
 #[derive(Debug)]
@@ -48,6 +53,8 @@ pub(crate) struct Session {
     pub exit: Option<Exit>,
     /// Somebody asked us to end (attach, record), or the subject is gone.
     pub stop_asked: bool,
+    /// A signal that usually ends a program came: no more looks that only wait.
+    pub hurried: bool,
     /// How long the target stood still because of us.
     pub pause_ns: u64,
     /// Use of the binding limit when last words were last saved.
@@ -101,29 +108,81 @@ impl Session {
         self.stop_asked |= ready[2];
     }
 
+    /// Waits for signals and answers them, until `due_ns` or until `other` is readable; true when it is.
+    pub fn wait_for_signals(&mut self, other: Option<BorrowedFd<'_>>, due_ns: u64) -> bool {
+        let mut poll = PollSet::default();
+        poll.add(signals::raw(&self.signals));
+        poll.add(other.map_or(-1, |fd| fd.as_raw_fd()));
+        let mut ready = [false; 2];
+        poll.wait_until(due_ns).for_each(|position| ready[position] = true);
+        if ready[0] {
+            self.take_signals();
+        }
+        ready[1]
+    }
+
+    /// Some of the waiting signals: a flood of them must not keep us from sampling.
     pub fn take_signals(&mut self) {
-        while let Some(received) = self.signals.next() {
+        for _ in 0..SIGNALS_AT_ONCE {
+            let Some(received) = self.signals.next() else { return };
             self.take_signal(received);
         }
     }
 
     fn take_signal(&mut self, received: Received) {
+        let number = received.number;
         let Subject::Child(child) = self.subject else {
-            self.stop_asked |= forward::asks_to_end(received.number);
+            self.stop_asked |= forward::asks_to_end(number);
+            if is_job_control_stop(number) {
+                self.stop(number);
+            }
             return;
         };
-        let asks = !received.from_kernel && received.number != forward::SIGCHLD;
-        let to_group = asks && self.sentinel.as_mut().and_then(|s| s.saw(received.number)).unwrap_or(false);
-        let from_tree = self.recorder.tree.contains(received.sender);
-        let number = received.number;
-        match decide(Arrival { number, from_kernel: received.from_kernel, to_group, from_tree }) {
+        let arrival = self.judge(received);
+        match decide(arrival) {
             Action::Reap => self.reap(),
             Action::Ignore => self.note_signal(number, false),
             Action::Forward => {
-                let forwarded = signals::send(child, number).is_ok();
+                // Once it has been waited for, its number may be anybody's.
+                let forwarded = self.exit.is_none() && signals::send(child, number).is_ok();
                 self.note_signal(number, forwarded);
             }
         }
+        self.hurried |= forward::asks_to_end(number) || is_job_control_stop(number);
+    }
+
+    fn judge(&mut self, received: Received) -> Arrival {
+        let Received { number, from_kernel, sender } = received;
+        let from_us = sender == own_pid();
+        if number == forward::SIGCHLD {
+            return Arrival { number, from_kernel, to_group: None, from_tree: false, from_us };
+        }
+        if !from_kernel && !signals::is_queued(number) {
+            PollSet::default().wait_until(monotonic_ns() + SWEEP_NS).for_each(drop);
+        }
+        let to_group = self.went_to_group(number);
+        let started = !self.recorder.tree.members().is_empty();
+        if started && !self.recorder.tree.contains(sender) {
+            self.recorder.tree.discover(monotonic_ns()); // the sender may be a child of an instant ago
+        }
+        let from_tree = self.recorder.tree.contains(sender);
+        Arrival { number, from_kernel, to_group, from_tree, from_us }
+    }
+
+    fn went_to_group(&mut self, number: i32) -> Option<bool> {
+        let sentinel = self.sentinel.as_mut()?;
+        let to_group = sentinel.saw(number)?;
+        // One more of its kind since we read it is in the same answer.
+        while to_group && !signals::is_queued(number) && signals::discard(number) {
+            sentinel.saw(number)?;
+        }
+        Some(to_group)
+    }
+
+    fn stop(&mut self, signal: i32) {
+        let since_ns = monotonic_ns();
+        signals::stop_by(signal);
+        self.recorder.was_stopped(since_ns);
     }
 
     fn note_signal(&mut self, number: i32, forwarded: bool) {
@@ -138,9 +197,7 @@ impl Session {
         while let Some(wait) = wait_any() {
             match wait.change {
                 Change::Stopped(signal) if self.is_child(wait.pid) && is_job_control_stop(signal) => {
-                    let since_ns = monotonic_ns();
-                    signals::stop_by(signal);
-                    self.recorder.was_stopped(since_ns);
+                    self.stop(signal);
                 }
                 Change::Stopped(_) | Change::Continued => {}
                 Change::Exited(_) | Change::Killed { .. } => self.child_ended(&wait),

@@ -8,8 +8,7 @@ use std::{
 use nilometer_trace::Manifest;
 
 /// Launchers tell a process its rank by one of these; the first that holds a number counts.
-const RANK_VARIABLES: [&str; 5] =
-    ["RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
+const RANK_VARIABLES: [&str; 5] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
 const RUN_SUFFIX: &str = ".nilo";
 const UNKNOWN: &str = "unknown";
 
@@ -31,7 +30,7 @@ impl Identity {
         }
     }
 
-    /// `run=…/node=…/rank=…`, as Hive, Spark, DuckDB and pyarrow read it: all but plain letters is %-escaped.
+    /// `run=…/node=…/rank=…`, as every engine that knows Hive partitions reads it: all but plain letters is %-escaped.
     pub fn partition(&self) -> PathBuf {
         let rank = self.rank.to_string();
         [("run", &self.run), ("node", &self.node), ("rank", &rank)]

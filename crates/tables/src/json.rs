@@ -1,4 +1,4 @@
-//! One JSON object per line for every record, in the order of the log, so that `jq` can stream it.
+//! One JSON object per line for every record, in the order of the reader, so that `jq` can stream it.
 //!
 //! Every line has `kind`, and `seconds` since the first sample where the record has a time (`*_ns` are the
 //! log's own `CLOCK_MONOTONIC`). Memory is in bytes (`*_bytes`), except for `system`, whose values are as the
@@ -18,7 +18,7 @@
 //! | `event` | `event` (its name) and the fields of that event |
 //! | `end` | the last record: `exit`, `cost`, `ticks`, `missed_ticks`, `cgroup_peak_bytes` |
 //!
-//! A mark, shares or kinds may stand before ticks that were taken before it: sort by `seconds` if it matters.
+//! A mark that the target told late stands after ticks that followed it: sort by `seconds` if it matters.
 
 use std::{collections::HashMap, io::Write, path::Path};
 

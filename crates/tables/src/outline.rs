@@ -97,7 +97,7 @@ impl Clock {
     }
 }
 
-/// Steps by time: a mark may stand in the log before ticks that were taken before it.
+/// Steps by time, not by place: a mark that was told late stands after ticks that belong to it.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     marks: Vec<(u64, u64)>,

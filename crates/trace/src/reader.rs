@@ -4,6 +4,7 @@
 //! is searched; nothing is yielded whose checksum is wrong. [`Reader::ending`] says how the log ends.
 
 use std::{
+    collections::VecDeque,
     fmt,
     fs::File,
     io::{self, Cursor, Read as _},
@@ -79,7 +80,7 @@ pub struct Tally {
     pub missing_blocks: u64,
 }
 
-/// Gives the records of a run in file order, then those of the block that was open.
+/// Gives the records of a run in the order of their times, then those of the block that was open.
 #[derive(Debug)]
 pub struct Reader {
     frames: Scanner,
@@ -88,6 +89,11 @@ pub struct Reader {
     /// Always a [`Record::Tick`]; its vectors are reused.
     tick: Record,
     rare: Record,
+    /// Marks, shares and kinds stand in the file before the ticks of their second; they wait here, in the
+    /// order of their times, until those come.
+    early: VecDeque<Record>,
+    released: Record,
+    staged: Option<Found>,
     tally: Tally,
     last_seq: u64,
     last_ns: Option<u64>,
@@ -96,9 +102,11 @@ pub struct Reader {
     failed: bool,
 }
 
+#[derive(Debug, Clone, Copy)]
 enum Found {
     Tick,
     Rare,
+    Released,
     Nothing,
 }
 
@@ -124,6 +132,9 @@ impl Reader {
             block: BlockDecoder::new(),
             tick: Record::Tick(Tick::default()),
             rare: Record::Columns(Columns::default()),
+            early: VecDeque::new(),
+            released: Record::Columns(Columns::default()),
+            staged: None,
             tally: Tally::default(),
             last_seq: 0,
             last_ns: None,
@@ -138,11 +149,12 @@ impl Reader {
         if self.failed {
             return Ok(None);
         }
-        let found = self.advance();
+        let found = self.advance_in_time();
         self.failed = found.is_err();
         let record = match found? {
             Found::Tick => &self.tick,
             Found::Rare => &self.rare,
+            Found::Released => &self.released,
             Found::Nothing => return Ok(None),
         };
         self.any = true;
@@ -178,6 +190,43 @@ impl Reader {
 
     pub fn tally(&self) -> Tally {
         self.tally
+    }
+
+    /// Like [`Self::advance`], with early records put in their places.
+    fn advance_in_time(&mut self) -> Result<Found, Error> {
+        loop {
+            if let Some(staged) = self.staged {
+                if self.release_before(staged) {
+                    return Ok(Found::Released);
+                }
+                self.staged = None;
+                return Ok(staged);
+            }
+            match self.advance()? {
+                Found::Rare if is_early(&self.rare) => self.hold_back(),
+                found => self.staged = Some(found),
+            }
+        }
+    }
+
+    fn hold_back(&mut self) {
+        let record = std::mem::replace(&mut self.rare, Record::Columns(Columns::default()));
+        let place = self.early.partition_point(|held| held.at_ns() <= record.at_ns());
+        self.early.insert(place, record);
+    }
+
+    /// True when an early record comes before the staged one.
+    fn release_before(&mut self, staged: Found) -> bool {
+        let until_ns = match staged {
+            Found::Tick => self.tick.at_ns(),
+            Found::Rare => self.rare.at_ns(),
+            Found::Released | Found::Nothing => Some(u64::MAX),
+        };
+        let due = self.early.front().is_some_and(|held| held.at_ns() <= until_ns);
+        if due && let Some(record) = self.early.pop_front() {
+            self.released = record;
+        }
+        due
     }
 
     fn advance(&mut self) -> Result<Found, Error> {
@@ -255,6 +304,11 @@ impl Iterator for Reader {
     fn next(&mut self) -> Option<Self::Item> {
         self.next_record().map(Option::<&Record>::cloned).transpose()
     }
+}
+
+/// Written without closing the open block of ticks; see `log`.
+fn is_early(record: &Record) -> bool {
+    matches!(record, Record::Shares(_) | Record::Kinds(_) | Record::Mark(_))
 }
 
 #[derive(Deserialize)]

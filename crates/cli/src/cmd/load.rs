@@ -71,7 +71,16 @@ pub fn model(path: &Path) -> Result<Run, Failure> {
     let mut builder = RunBuilder::new(&manifest);
     let mut reader = nilometer_trace::Reader::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let ending = reader.visit(|record| builder.push(record))?;
-    Ok(builder.finish(log_ending(&ending)))
+    let mut run = builder.finish(log_ending(&ending));
+    run.saved = Some(short_path(path));
+    Ok(run)
+}
+
+/// As one would type it from here.
+fn short_path(path: &Path) -> String {
+    let here = std::env::current_dir().ok();
+    let relative = here.as_deref().and_then(|here| path.strip_prefix(here).ok());
+    relative.unwrap_or(path).display().to_string()
 }
 
 fn log_ending(ending: &Ending) -> LogEnding {

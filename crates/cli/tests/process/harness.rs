@@ -45,7 +45,7 @@ impl Lab {
     }
 
     pub fn report(&self, run: &Path) -> Value {
-        let output = finish(self.nilo(["report".as_ref(), run.as_os_str(), "--json".as_ref()]));
+        let output = finish(&mut self.nilo(["report".as_ref(), run.as_os_str(), "--json".as_ref()]));
         assert!(output.status.success(), "report failed: {}", text(&output.stderr));
         serde_json::from_slice(&output.stdout).expect("report --json prints JSON")
     }
@@ -148,7 +148,8 @@ impl Dialogue {
 /// Compiles a C program of `tests/programs` once and gives its path.
 pub fn c_program(name: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name);
-    let code = std::fs::read(&source).unwrap_or_else(|e| panic!("{}: {e}", source.display()));
+    let mut code = std::fs::read(&source).unwrap_or_else(|e| panic!("{}: {e}", source.display()));
+    code.extend(std::fs::read(source.with_file_name("own.h")).expect("own.h"));
     let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{:016x}", fingerprint(&code)));
     if built.exists() {
         return built;

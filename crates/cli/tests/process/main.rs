@@ -4,3 +4,11 @@
 mod harness;
 
 mod exits;
+
+mod watched;
+
+mod faults;
+mod outlives;
+mod peaks;
+mod roles;
+mod tree;

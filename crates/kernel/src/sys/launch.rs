@@ -7,11 +7,11 @@
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use super::check;
+use super::{check, inherited};
 use super::limits::OpenFiles;
-use super::signals::{Mask, restore_sigpipe};
+use super::signals::Mask;
 
 /// What to start, prepared before the fork so that the child allocates nothing.
 #[derive(Debug)]
@@ -73,7 +73,8 @@ impl Command {
             // SAFETY: replaces descriptor 1 of this child only.
             unsafe { libc::dup2(2, 1) };
         }
-        restore_sigpipe();
+        inherited::close_for_target();
+        inherited::restore_for_target();
         self.inherited_files.set();
         self.inherited_mask.restore();
         // SAFETY: `argv` and `envp` are null-terminated arrays of C strings that outlive the call.
@@ -94,15 +95,42 @@ pub struct Suspended {
 }
 
 impl Suspended {
-    /// Lets the child exec and waits until it did; the error is exec's own.
-    pub fn release(mut self) -> std::io::Result<()> {
-        self.go.write_all(&[1])?;
-        drop(self.go);
+    /// Lets the child exec. It may be stopped or killed before it does: [`Execing`] tells.
+    pub fn release(mut self) -> Execing {
+        // A child that died meanwhile is told by `wait`.
+        let _ = self.go.write_all(&[1]);
+        Execing(self.exec_error)
+    }
+}
+
+/// A child on its way to exec.
+#[derive(Debug)]
+pub struct Execing(File);
+
+impl Execing {
+    /// Waits until it became the command (or died); the error is exec's own.
+    pub fn outcome(mut self) -> std::io::Result<()> {
         let mut errno = [0u8; 4];
-        match self.exec_error.read_exact(&mut errno) {
+        match self.0.read_exact(&mut errno) {
             Ok(()) => Err(std::io::Error::from_raw_os_error(i32::from_ne_bytes(errno))),
             Err(_) => Ok(()), // closed by exec (or by a death that `wait` will tell)
         }
+    }
+}
+
+impl AsFd for Execing {
+    /// Readable when [`Self::outcome`] does not wait.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Lets go of a standard descriptor that only the target needs: if we kept its pipe open, the other end would
+/// not notice that the target closed it.
+pub fn let_go(fd: RawFd) {
+    if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
+        // SAFETY: replaces a standard descriptor, which nothing of ours owns.
+        unsafe { libc::dup3(nothing.as_raw_fd(), fd, libc::O_CLOEXEC) };
     }
 }
 

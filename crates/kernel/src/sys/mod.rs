@@ -5,6 +5,7 @@
 #![allow(unsafe_code)] // the calls below have no safe wrapper in `nix` or `std`
 
 pub mod clock;
+pub mod inherited;
 pub mod inotify;
 pub mod launch;
 pub mod limits;

@@ -14,13 +14,18 @@ use super::check;
 use super::launch::close_from;
 use super::limits::Usage;
 use super::process::wait_for;
-use super::signals::{Mask, SignalFd};
+use super::signals::{Mask, SignalFd, is_queued, send};
 
 #[derive(Debug)]
 pub struct Sentinel {
     pub pid: i32,
     line: UnixStream,
+    asked: u8,
 }
+
+/// A sentinel that does not answer for so long is stopped or starved. A signal is rare and one that arrives
+/// twice does harm, so this is patient.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Sentinel {
     /// Forks the sentinel. Must be called while this process has one thread, with `mask` blocked.
@@ -35,22 +40,29 @@ impl Sentinel {
             // SAFETY: leaves at once, without the parent's exit handlers.
             unsafe { libc::_exit(0) }
         }
-        ours.set_read_timeout(Some(Duration::from_millis(50)))?;
-        Ok(Self { pid, line: ours })
+        ours.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self { pid, line: ours, asked: 0 })
     }
 
     /// Ends the sentinel and tells what it used.
     pub fn retire(self) -> Usage {
-        drop(self.line);
+        // Closing the line is not enough: it may be stopped.
+        let _ = send(self.pid, libc::SIGKILL);
         wait_for(self.pid).map(|wait| wait.usage).unwrap_or_default()
     }
 
     /// Did the sentinel get `signal` since it was last asked? `None` when it does not answer.
     pub fn saw(&mut self, signal: i32) -> Option<bool> {
-        self.line.write_all(&[signal as u8]).ok()?;
-        let mut answer = [0u8; 1];
-        self.line.read_exact(&mut answer).ok()?;
-        Some(answer[0] == 1)
+        self.asked = self.asked.wrapping_add(1);
+        self.line.write_all(&[self.asked, signal as u8]).ok()?;
+        let mut answer = [0u8; 2];
+        loop {
+            self.line.read_exact(&mut answer).ok()?;
+            // An older number is the late answer to a question that was given up.
+            if answer[0] == self.asked {
+                return Some(answer[1] == 1);
+            }
+        }
     }
 }
 
@@ -63,19 +75,30 @@ fn watch(mask: &Mask, line: OwnedFd, parent: u32) {
         return; // the parent died before the death signal was set
     }
     let Ok((mut line, signals)) = keep_only(&line, signals) else { return };
-    let mut seen = 0u64;
-    let mut question = [0u8; 1];
+    let mut seen = [0u32; 65];
+    let mut question = [0u8; 2];
     while line.read_exact(&mut question).is_ok() {
         while let Some(signal) = signals.next() {
-            seen |= 1 << (signal.number as u64 % 64);
+            note(&mut seen, signal.number);
         }
-        let bit = 1 << (u64::from(question[0]) % 64);
-        let answer = u8::from(seen & bit != 0);
-        seen &= !bit;
-        if line.write_all(&[answer]).is_err() {
+        let answer = u8::from(take(&mut seen, i32::from(question[1])));
+        if line.write_all(&[question[0], answer]).is_err() {
             return;
         }
     }
+}
+
+fn note(seen: &mut [u32; 65], signal: i32) {
+    if let Some(count) = seen.get_mut(signal as usize) {
+        *count = if is_queued(signal) { *count + 1 } else { 1 };
+    }
+}
+
+/// Was it seen since it was last asked for? Queued signals are counted one by one.
+fn take(seen: &mut [u32; 65], signal: i32) -> bool {
+    let Some(count) = seen.get_mut(signal as usize).filter(|count| **count > 0) else { return false };
+    *count -= 1;
+    true
 }
 
 /// Moves the socket to descriptor 0 and the signals to 1, and closes everything else: a sentinel that

@@ -4,13 +4,11 @@ use std::fs::File;
 use std::io::Read;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::check;
+use super::{check, inherited};
 
-/// Signals left alone: they cannot be caught, or report a fault of ours, or stop us for touching the
-/// terminal from the background (then we should stop like any program).
-const NOT_TAKEN: [libc::c_int; 13] = [
+/// Signals left alone: they cannot be caught, or report a fault of ours.
+const NOT_TAKEN: [libc::c_int; 11] = [
     libc::SIGKILL,
     libc::SIGSTOP,
     libc::SIGSEGV,
@@ -20,37 +18,14 @@ const NOT_TAKEN: [libc::c_int; 13] = [
     libc::SIGTRAP,
     libc::SIGSYS,
     libc::SIGABRT,
-    libc::SIGTTIN,
-    libc::SIGTTOU,
     libc::SIGPIPE,
     libc::SIGPROF,
 ];
 
-static SIGPIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
-
-/// Runs before `main`: Rust's runtime ignores SIGPIPE, and by then the inherited disposition is lost.
-extern "C" fn remember_sigpipe() {
-    let mut old = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: a null `act` only queries; `old` is writable and of the right type.
-    let read = unsafe { libc::sigaction(libc::SIGPIPE, std::ptr::null(), old.as_mut_ptr()) };
-    if read == 0 {
-        // SAFETY: sigaction succeeded and filled `old`.
-        let ignored = unsafe { old.assume_init() }.sa_sigaction == libc::SIG_IGN;
-        SIGPIPE_WAS_IGNORED.store(ignored, Ordering::Relaxed);
-    }
-}
-
-// SAFETY: `.init_array` holds pointers to `extern "C"` functions that the loader calls once before `main`.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static REMEMBER_SIGPIPE: extern "C" fn() = remember_sigpipe;
-
-/// Gives SIGPIPE back the disposition this process was started with: a target must inherit that one, and
-/// a reading verb should end quietly when its output is closed (`nilo report | head`).
+/// Gives SIGPIPE back the disposition this process was started with: a reading verb should end quietly when
+/// its output is closed (`nilo report | head`).
 pub fn restore_sigpipe() {
-    let disposition = if SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed) { libc::SIG_IGN } else { libc::SIG_DFL };
-    // SAFETY: SIG_IGN and SIG_DFL are valid dispositions for SIGPIPE.
-    unsafe { libc::signal(libc::SIGPIPE, disposition) };
+    inherited::restore_sigpipe();
 }
 
 /// A signal mask.
@@ -158,17 +133,49 @@ pub fn send(pid: i32, signal: i32) -> std::io::Result<()> {
     check(unsafe { libc::kill(pid, signal) }).map(drop)
 }
 
-/// Stops this process by a job-control signal, as its default action would; returns when it is continued.
+/// Stops this process by a job-control signal that it blocks, as its default action would; returns when it is
+/// continued.
 pub fn stop_by(signal: i32) {
-    // SAFETY: the set is initialised before use; unblocking and raising a signal touch no memory of ours.
+    let only = set_of(signal);
+    // SAFETY: the set is initialised; sending ourselves a signal and unblocking it touch no memory of ours.
     unsafe {
-        let mut only = MaybeUninit::<libc::sigset_t>::uninit();
-        libc::sigemptyset(only.as_mut_ptr());
-        libc::sigaddset(only.as_mut_ptr(), signal);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, only.as_ptr(), std::ptr::null_mut());
-        libc::raise(signal);
-        libc::pthread_sigmask(libc::SIG_BLOCK, only.as_ptr(), std::ptr::null_mut());
+        // Sent while it is blocked: if the terminal's own is still pending, the two are one, and we stop once.
+        libc::kill(libc::getpid(), signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const only, std::ptr::null_mut());
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const only, std::ptr::null_mut());
     }
+}
+
+/// Takes away a blocked signal that is pending; false when none is.
+pub fn discard(signal: i32) -> bool {
+    let only = set_of(signal);
+    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: set and time are initialised; no information about the signal is asked for.
+    unsafe { libc::sigtimedwait(&raw const only, std::ptr::null_mut(), &raw const at_once) == signal }
+}
+
+/// Drops whatever is pending of the signals we take: whoever wanted us to end gets that anyway, and unblocking
+/// them would cut off our last words.
+pub fn forget_pending() {
+    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let taken = Mask::taken();
+    // SAFETY: as in `discard`.
+    while unsafe { libc::sigtimedwait(&raw const taken.0, std::ptr::null_mut(), &raw const at_once) } > 0 {}
+}
+
+fn set_of(signal: i32) -> libc::sigset_t {
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset initialises `set`; a bad number leaves it empty.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), signal);
+        set.assume_init()
+    }
+}
+
+/// Real-time signals are queued; of the others at most one of a kind is pending.
+pub fn is_queued(signal: i32) -> bool {
+    signal >= 32 // SIGRTMIN of the kernel (include/uapi/asm-generic/signal.h); glibc's own begins later
 }
 
 /// A closed standard error must not end us while a target runs.

@@ -111,11 +111,7 @@ impl Context<'_> {
 }
 
 /// All but `runs`.
-fn write_tables(
-    reader: &mut Reader,
-    place: &Place<'_>,
-    outline: &Outline,
-) -> Result<Vec<Unfinished>, Error> {
+fn write_tables(reader: &mut Reader, place: &Place<'_>, outline: &Outline) -> Result<Vec<Unfinished>, Error> {
     let mut context = Context { outline, pids: Pids::default() };
     let mut tables = Tables::create(place, outline)?;
     while let Some(record) = reader.next_record()? {

@@ -28,15 +28,15 @@ use crate::{Error, Identity};
 pub(super) const TIME: &str = "ts_ns";
 
 /// Cells gathered before they are handed to the encoder.
-const BATCH_CELLS: usize = 128 << 10;
+const BATCH_CELLS: usize = 64 << 10;
 /// A row group is closed when it has this many encoded bytes, …
-const GROUP_BYTES: usize = 16 << 20;
+const GROUP_BYTES: usize = 8 << 20;
 /// … or rows.
 const GROUP_ROWS: usize = 1 << 20;
-/// Both bound what the encoder holds per column: the system table has some 150.
-const DICTIONARY_BYTES: usize = 32 << 10;
-const PAGE_ROWS: usize = 8 << 10;
-const ZSTD_LEVEL: i32 = 3;
+const DICTIONARY_BYTES: usize = 64 << 10;
+/// Open pages of all columns together; each column has a compressor of its own, as large as its pages.
+const PAGE_CELLS: usize = 256 << 10;
+const ZSTD_LEVEL: i32 = 1;
 
 pub(super) fn int(name: &str) -> Field {
     Field::new(name, DataType::Int64, false)
@@ -196,7 +196,7 @@ impl Sheet {
         for builder in &mut self.builders {
             builder.push(cells.next().unwrap_or(Cell::Null));
         }
-        debug_assert!(cells.next().is_none(), "more cells than columns: {:?}", self.file.place);
+        debug_assert!(cells.next().is_none(), "more cells than columns: {}", self.file.place.display());
         self.rows += 1;
         if self.rows >= self.batch_rows { self.write_batch() } else { Ok(()) }
     }
@@ -226,16 +226,17 @@ fn properties(schema: &Schema, identity: &Identity) -> Result<WriterProperties, 
         .set_max_row_group_row_count(Some(GROUP_ROWS))
         .set_max_row_group_bytes(Some(GROUP_BYTES))
         .set_dictionary_page_size_limit(DICTIONARY_BYTES)
-        .set_data_page_row_count_limit(PAGE_ROWS)
+        .set_data_page_row_count_limit((PAGE_CELLS / schema.fields().len().max(1)).max(1 << 10))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_column_statistics_enabled(ColumnPath::from(TIME), EnabledStatistics::Page)
-        .set_column_dictionary_enabled(ColumnPath::from(TIME), false)
         .set_created_by(concat!("nilometer ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_key_value_metadata(Some(key_values(identity)));
     for field in schema.fields().iter().filter(|field| *field.data_type() == DataType::Int64) {
-        // Where a dictionary does not pay: sizes and counters change by little.
+        // Sizes and counters change by little, and a dictionary for each would be most of our memory.
         let column = ColumnPath::new(vec![field.name().clone()]);
-        builder = builder.set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+        builder = builder
+            .set_column_dictionary_enabled(column.clone(), false)
+            .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
     }
     Ok(builder.build())
 }

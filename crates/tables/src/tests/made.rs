@@ -9,9 +9,9 @@ use nilometer_trace::{
     FORMAT_VERSION, LogWriter, Manifest, TickRef,
     manifest::{Host, LOG_FILE, Limit, OPEN_BLOCK_FILE, Options},
     record::{
-        Bounds, Column, Columns, Cost, End, Event, EventKind, Exit, Header, KindSum, Kinds, MappingKind, Mark,
-        MarkKind, NamedMapping, Phase, Process, ProcessEnd, ProcessSample, ProcessUpdate, Record, Role, Shares,
-        Tick, Unit, Waited,
+        Bounds, Column, Columns, Cost, End, Event, EventKind, Exit, Header, KindSum, Kinds, MappingKind,
+        Mark, MarkKind, NamedMapping, Phase, Process, ProcessEnd, ProcessSample, ProcessUpdate, Record, Role,
+        Shares, Tick, Unit, Waited,
     },
 };
 use tempfile::TempDir;
@@ -40,7 +40,7 @@ impl Made {
         fs::create_dir(&run).unwrap();
         manifest().write(&run).unwrap();
         let mut made = Self { writer: Some(LogWriter::create(&run).unwrap()), directory };
-        made.append(Record::Header(Header {
+        made.append(&Record::Header(Header {
             format_version: FORMAT_VERSION,
             mono_ns: MONO_NS,
             realtime_ns: REALTIME_NS,
@@ -55,32 +55,38 @@ impl Made {
     /// Every kind of record; the system is read before, during and after.
     pub(super) fn whole() -> Self {
         let mut made = Self::new();
-        made.append(first_columns());
-        made.tick(&Tick { phase: Phase::Before, ..system_tick(at(100), &[1000, 600, 100, 200, 50, 40, 4, 7, 2048]) });
-        made.append(event(at(150), EventKind::Started));
-        made.append(process());
+        made.append(&first_columns());
+        made.tick(&Tick {
+            phase: Phase::Before,
+            ..system_tick(at(100), &[1000, 600, 100, 200, 50, 40, 4, 7, 2048])
+        });
+        made.append(&event(at(150), EventKind::Started));
+        made.append(&process());
         made.tick(&Tick {
             tree: Some(Bounds { low_kib: 30, high_kib: 36 }),
             processes: vec![sample(0)],
             ..system_tick(at(200), &[1000, 500, 100, 200, 50, 30, 5, 8, u64::MAX])
         });
         // Stands in the log before the tick at 300 ms, which it does not concern.
-        made.append(mark(at(310), MarkKind::Step(7)));
-        made.append(mark(at(220), MarkKind::Step(6)));
-        made.append(mark(at(230), MarkKind::Note(HOSTILE.into())));
+        made.append(&mark(at(310), MarkKind::Step(7)));
+        made.append(&mark(at(220), MarkKind::Step(6)));
+        made.append(&mark(at(230), MarkKind::Note(HOSTILE.into())));
         made.tick(&Tick { at_ns: at(300), processes: vec![sample(0)], ..Tick::default() });
-        made.append(update());
-        made.append(shares());
-        made.append(kinds());
-        made.append(process_end());
-        made.append(event(at(400), EventKind::Gap { until_ns: at(900), stopped: true }));
-        made.append(event(at(950), EventKind::Exited));
-        made.tick(&Tick { phase: Phase::After, ..system_tick(at(1000), &[1000, 550, 100, 200, 50, 30, 5, 9, 4096]) });
+        made.append(&update());
+        made.append(&shares());
+        made.append(&kinds());
+        made.append(&process_end());
+        made.append(&event(at(400), EventKind::Gap { until_ns: at(900), stopped: true }));
+        made.append(&event(at(950), EventKind::Exited));
+        made.tick(&Tick {
+            phase: Phase::After,
+            ..system_tick(at(1000), &[1000, 550, 100, 200, 50, 30, 5, 9, 4096])
+        });
         made
     }
 
-    pub(super) fn append(&mut self, record: Record) {
-        self.writer.as_mut().unwrap().append(&record).unwrap();
+    pub(super) fn append(&mut self, record: &Record) {
+        self.writer.as_mut().unwrap().append(record).unwrap();
     }
 
     pub(super) fn tick(&mut self, tick: &Tick) {

@@ -5,11 +5,11 @@ use std::{fs, io, path::Path};
 use nilometer_trace::{
     manifest::LOG_FILE,
     reader::Why,
-    record::{MarkKind, Tick},
+    record::{EventKind, MarkKind, Tick},
 };
 use serde_json::{Value, json};
 
-use super::made::{HOSTILE, Made, at, columns, mark, system_tick};
+use super::made::{HOSTILE, Made, at, columns, event, mark, system_tick};
 use crate::{Ending, Error, write_csv, write_json};
 
 fn csv(run: &Path) -> (String, Ending) {
@@ -30,7 +30,6 @@ fn csv_has_the_columns_of_the_seed_and_ours() {
     let made = Made::whole().finish();
     let (text, ending) = csv(&made.run());
     assert_eq!(ending, Ending::Clean);
-    // The step mark at 310 ms stands before the tick at 300 ms in the log.
     assert_eq!(
         text,
         "seconds,MemTotal,MemFree,Buffers,Cached,SwapTotal,SwapFree,SwapCached,program_usage,\
@@ -44,28 +43,31 @@ fn csv_has_the_columns_of_the_seed_and_ours() {
 #[test]
 fn csv_steps_are_those_of_the_tick_and_of_the_first_process() {
     let mut made = Made::new();
-    made.append(columns(&["meminfo.MemFree"]));
-    made.append(mark(at(50), MarkKind::Step(1)));
-    made.append(mark(at(250), MarkKind::Step(2)));
-    for ms in [0, 100, 200, 300] {
+    made.append(&columns(&["meminfo.MemFree"]));
+    made.append(&mark(at(50), MarkKind::Step(1)));
+    made.append(&mark(at(250), MarkKind::Step(2)));
+    for ms in [0, 100, 200, 300, 400] {
         made.tick(&system_tick(at(ms), &[ms]));
     }
+    // Told late.
+    made.append(&event(at(450), EventKind::Started));
+    made.append(&mark(at(350), MarkKind::Step(3)));
     let mut foreign = mark(at(260), MarkKind::Step(900));
     if let nilometer_trace::Record::Mark(it) = &mut foreign {
         it.pid = Some(12);
     }
-    made.append(foreign);
+    made.append(&foreign);
     let (text, _) = csv(&made.finish().run());
     let steps: Vec<_> = text.lines().skip(1).map(|line| line.split(',').nth(6).unwrap()).collect();
-    assert_eq!(steps, ["", "1", "1", "2"]);
+    assert_eq!(steps, ["", "1", "1", "2", "3"]);
 }
 
 #[test]
 fn csv_of_a_layout_that_changed_has_all_columns_and_empty_cells() {
     let mut made = Made::new();
-    made.append(columns(&["meminfo.MemTotal", "meminfo.Cached", "cgroup.0.usage"]));
+    made.append(&columns(&["meminfo.MemTotal", "meminfo.Cached", "cgroup.0.usage"]));
     made.tick(&system_tick(at(0), &[10, 3, 4096]));
-    made.append(columns(&["meminfo.MemTotal", "meminfo.MemFree", "meminfo.Cached"]));
+    made.append(&columns(&["meminfo.MemTotal", "meminfo.MemFree", "meminfo.Cached"]));
     made.tick(&system_tick(at(500), &[10, 5, 2]));
     let (text, _) = csv(&made.finish().run());
     assert_eq!(
@@ -80,11 +82,14 @@ fn csv_of_a_layout_that_changed_has_all_columns_and_empty_cells() {
 #[test]
 fn csv_quotes_hostile_names() {
     let mut made = Made::new();
-    made.append(columns(&["meminfo.Active(anon)", &format!("device.{HOSTILE}")]));
+    made.append(&columns(&["meminfo.Active(anon)", &format!("device.{HOSTILE}")]));
     made.tick(&system_tick(at(0), &[1, 2]));
     let (text, _) = csv(&made.finish().run());
     assert!(text.starts_with("seconds,Active(anon),program_usage,"));
-    assert!(text.contains(",tree_high_kb,\"device.a \"\"b\"\",\nc\r\u{1b}é\"\n0,1,,,,during,,,,2\n"), "{text:?}");
+    assert!(
+        text.contains(",tree_high_kb,\"device.a \"\"b\"\",\nc\r\u{1b}é\"\n0,1,,,,during,,,,2\n"),
+        "{text:?}"
+    );
 }
 
 #[test]
@@ -93,7 +98,7 @@ fn json_has_one_object_for_every_record() {
     let (lines, ending) = json_lines(&made.run());
     assert_eq!(ending, Ending::Clean);
     let kinds: Vec<_> = lines.iter().map(|line| line["kind"].as_str().unwrap()).collect();
-    let expected = "header columns tick event process mark mark mark tick tick process_update shares kinds \
+    let expected = "header columns tick event process tick mark mark tick mark process_update shares kinds \
                     process_end event event tick end";
     assert_eq!(kinds.join(" "), expected);
     assert_eq!(lines[0]["seconds"], json!(-0.1));
@@ -115,7 +120,7 @@ fn a_json_tick_names_its_values_and_processes() {
     let made = Made::whole().finish();
     let (lines, _) = json_lines(&made.run());
     assert_eq!(
-        lines[8],
+        lines[5],
         json!({
             "kind": "tick", "seconds": 0.1, "at_ns": at(200), "phase": "during", "step": null,
             "tree": {"low_bytes": 30 * 1024, "high_bytes": 36 * 1024},
@@ -132,7 +137,10 @@ fn a_json_tick_names_its_values_and_processes() {
             }],
         })
     );
-    assert_eq!((&lines[9]["system"], &lines[9]["tree"], &lines[9]["step"]), (&Value::Null, &Value::Null, &json!(6)));
+    assert_eq!(
+        (&lines[8]["system"], &lines[8]["tree"], &lines[8]["step"]),
+        (&Value::Null, &Value::Null, &json!(6))
+    );
 }
 
 #[test]
@@ -171,10 +179,10 @@ fn an_empty_log_gives_a_header_only() {
 #[test]
 fn absurd_numbers_do_not_panic() {
     let mut made = Made::new();
-    made.append(columns(&["meminfo.MemTotal", "meminfo.MemFree", "meminfo.Buffers", "meminfo.Cached"]));
+    made.append(&columns(&["meminfo.MemTotal", "meminfo.MemFree", "meminfo.Buffers", "meminfo.Cached"]));
     made.tick(&system_tick(at(0), &[1, u64::MAX - 1, 5, 5]));
     made.tick(&Tick { at_ns: u64::MAX, ..Tick::default() });
-    made.append(mark(u64::MAX, MarkKind::Step(u64::MAX)));
+    made.append(&mark(u64::MAX, MarkKind::Step(u64::MAX)));
     let made = made.finish();
     let (text, _) = csv(&made.run());
     assert!(text.ends_with("0,1,18446744073709551614,5,5,,0,,during,,,\n"), "{text}");

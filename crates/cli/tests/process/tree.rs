@@ -1,0 +1,139 @@
+//! Trees: who belongs to them, and how much they have when each page counts once.
+
+use crate::harness::{Dialogue, Lab, c_program};
+use crate::watched::{MIB, Watched, assert_near, bytes, counter_slack, number_of, process};
+
+#[test]
+fn shared_pages_count_once() {
+    let lab = Lab::new();
+    let mut tree = Watched::start_program(&lab, &[], "cow_tree.c", &[]);
+    let pss = tree.number("pss") * 1024; // of all five, measured by the program while they stood still
+    let forks: Vec<u64> = (0..4).map(|_| tree.number("fork")).collect();
+    assert!((320 * MIB..325 * MIB).contains(&pss), "the program's own sum of PSS is {pss}");
+    tree.ticks_pass();
+    let run = tree.end();
+    let peak = &run.report["peak"];
+    let (low, high) = (bytes(&peak["low_bytes"]), bytes(&peak["high_bytes"]));
+    // Five processes' counters may lag, and code shared with the rest of the machine is less than 4 MiB.
+    let slack = 5 * counter_slack() + 4 * MIB;
+    assert!(low <= pss + slack && pss <= high + slack, "{low}–{high} does not contain {pss}");
+    assert!(high < 500 * MIB, "{high} is more like the sum of RSS (1,000 MiB)");
+    assert_near("peak.bytes", bytes(&peak["bytes"]), pss, pss / 5);
+    assert_eq!(run.report["processes_seen"], 5);
+    for fork in forks {
+        let fork = process(&run.report, fork);
+        assert_near("uss_bytes", bytes(&fork["uss_bytes"]), 30 * MIB, MIB);
+        assert_near("hwm_bytes", bytes(&fork["hwm_bytes"]), 200 * MIB, 4 * MIB);
+    }
+}
+
+#[test]
+fn single_watches_the_direct_child_only() {
+    let lab = Lab::new();
+    let mut tree = Watched::start_program(&lab, &["--single"], "cow_tree.c", &[]);
+    tree.number("pss");
+    tree.ticks_pass();
+    let run = tree.end();
+    assert_eq!(run.report["processes"].as_array().expect("processes").len(), 1);
+    assert_eq!(run.report["processes_seen"], 1);
+    assert_near("peak.bytes", bytes(&run.report["peak"]["bytes"]), 202 * MIB, 4 * MIB);
+}
+
+fn kin_is_seen(kind: &str) {
+    let lab = Lab::new();
+    let mut watched = Watched::start_program(&lab, &[], "kin.c", &[kind]);
+    let kin = watched.number("kin");
+    watched.ticks_pass();
+    let run = watched.end();
+    let found = process(&run.report, kin);
+    assert_near("hwm_bytes", bytes(&found["hwm_bytes"]), 51 * MIB, 2 * MIB);
+    assert!(bytes(&run.report["peak"]["high_bytes"]) >= 50 * MIB);
+}
+
+#[test]
+fn a_grandchild_whose_parent_died_is_in_the_tree() {
+    kin_is_seen("orphan");
+}
+
+#[test]
+fn a_child_of_a_second_thread_is_in_the_tree() {
+    kin_is_seen("thread");
+}
+
+#[test]
+fn a_process_whose_first_thread_left_is_still_seen() {
+    let lab = Lab::new();
+    let mut watched = Watched::start_program(&lab, &[], "leader_exits.c", &[]);
+    let pid = watched.number("ready");
+    watched.ticks_pass();
+    let hwm = watched.order("go on", "hwm") * 1024;
+    let run = watched.end();
+    assert_eq!(run.code(), Some(0));
+    let found = process(&run.report, pid);
+    assert!(hwm > 100 * MIB);
+    assert_near("hwm_bytes", bytes(&found["hwm_bytes"]), hwm, counter_slack());
+    // The last sample was taken through the thread that lives: it is not the small one of the beginning.
+    assert_near("rss_end_bytes", bytes(&found["rss_end_bytes"]), hwm, MIB);
+}
+
+/// What the program says of its thousand children.
+struct Thousand {
+    ms: u64,
+    faults: u64,
+    cpu_us: u64,
+}
+
+impl Thousand {
+    fn hear(dialogue: &mut Dialogue) -> Self {
+        number_of(&dialogue.line(), "ready");
+        dialogue.say("go");
+        let mut next = |name| number_of(&dialogue.line(), name);
+        Self { ms: next("ms"), faults: next("faults"), cpu_us: next("us") }
+    }
+}
+
+#[test]
+fn serial_a_thousand_short_children() {
+    let lab = Lab::new();
+    let program = c_program("thousand.c");
+    let mut alone = Dialogue::start(std::process::Command::new(&program).arg("1000"));
+    let plain = Thousand::hear(&mut alone);
+    assert_eq!(alone.end().status.code(), Some(0));
+    let mut watched = Watched::start_program(&lab, &[], "thousand.c", &["1000"]);
+    let truth = Thousand::hear(&mut watched.dialogue);
+    watched.ticks_pass();
+    let run = watched.end();
+    assert_eq!(run.code(), Some(0));
+    assert!(truth.ms <= plain.ms * 2 + 500, "{} ms alone, {} ms under nilo", plain.ms, truth.ms);
+    // Most lived between two ticks; what they used is known from their parent all the same.
+    let seen = run.number("processes_seen");
+    assert!((1.0..=1001.0).contains(&seen), "{seen} processes of 1,001");
+    let unseen = bytes(&run.report["unseen"]["children_faults"]);
+    assert!(unseen <= truth.faults, "{unseen} faults, the program knows of {}", truth.faults);
+    assert!(unseen * 2 >= truth.faults, "{unseen} faults, the program knows of {}", truth.faults);
+    let cpu_s = run.number("unseen/children_cpu_s");
+    let truth_s = truth.cpu_us as f64 / 1e6;
+    // "At least": what sampled ones may have used after their last sample is taken away, be it all.
+    assert!((0.0..=truth_s + 0.03).contains(&cpu_s), "{cpu_s} s of CPU, the program knows of {truth_s}");
+    let said = run.report["quality"].as_array().expect("quality");
+    assert!(said.iter().any(|doubt| doubt.as_str().is_some_and(|d| d.contains("no tick saw"))), "{said:?}");
+}
+
+#[test]
+fn orphans_between_two_ticks_are_counted() {
+    const MADE: u64 = 300;
+    let lab = Lab::new();
+    let options = ["--interval", "60s", "--settle", "0"];
+    let mut watched = Watched::start_program(&lab, &options, "orphans.c", &[&MADE.to_string()]);
+    watched.number("ready");
+    assert_eq!(watched.order("go", "made"), MADE);
+    let run = watched.end();
+    let unseen = &run.report["unseen"];
+    // Those that had not ended when the program did are left behind, not counted.
+    let counted = bytes(&unseen["processes"]);
+    assert!((MADE - 10..=MADE).contains(&counted), "{counted} of {MADE}");
+    assert!(run.number("unseen/children_cpu_s") > 0.0, "{unseen}");
+    // Each touched 256 pages.
+    assert!(bytes(&unseen["children_faults"]) >= counted * 256, "{unseen}");
+    assert_eq!(run.report["peak"]["exact"], false, "a child that no tick saw may have been larger");
+}
