@@ -16,6 +16,7 @@ use crate::made_of::Composition;
 use crate::model::Run;
 use crate::peak::{Moment, PeakFinder};
 use crate::process::{ProcessTable, Together};
+use crate::repeat::RepeatWatch;
 use crate::step::StepTracker;
 use crate::system::SystemWatch;
 use crate::unit::kib;
@@ -40,6 +41,7 @@ pub struct RunBuilder {
     pub(crate) steps: StepTracker,
     pub(crate) limits: LimitFinder,
     pub(crate) system: SystemWatch,
+    pub(crate) repeats: RepeatWatch,
     pub(crate) cause: CauseFinder,
     pub(crate) composition: Composition,
     pub(crate) curves: Curves,
@@ -63,6 +65,7 @@ impl RunBuilder {
             steps: StepTracker::new(),
             limits: LimitFinder::new(manifest),
             system: SystemWatch::new(),
+            repeats: RepeatWatch::default(),
             cause: CauseFinder::default(),
             composition: Composition::default(),
             curves: Curves::new(),
@@ -100,7 +103,8 @@ impl RunBuilder {
     pub fn tick(&mut self, tick: &Tick) {
         self.clock.saw(tick.at_ns);
         if let Some(view) = self.layout.view(tick) {
-            self.system.tick(tick.phase, &view);
+            self.system.tick(tick.at_ns, tick.phase, &view);
+            self.repeats.tick(tick.phase, &view);
             self.cause.tick(tick.phase, &view);
             self.curves.system(tick.at_ns, &view);
             if tick.phase == Phase::During {
@@ -164,6 +168,7 @@ impl RunBuilder {
             EventKind::Started => self.clock.started(event.at_ns),
             EventKind::Exited => self.clock.exited(event.at_ns),
             EventKind::PeaksReset { .. } => self.steps.peaks_reset(),
+            EventKind::Repeats { runs, span_ns } => self.repeats.told(*runs, *span_ns),
             EventKind::Remains { what, bytes } => self.system.remains(what, *bytes),
             EventKind::Unsampled { processes, user_us, system_us, minor_faults, maxrss_kib } => {
                 let cpu_us = user_us.saturating_add(*system_us);

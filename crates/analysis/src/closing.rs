@@ -61,6 +61,7 @@ impl Closing {
             unseen: b.processes.unseen(b.ticks_per_s),
             workers: worker::groups(b.processes.all()),
             system: b.system.finish(b.cause.oom_kills()),
+            repeats: b.repeats.finish(),
             steps: self.steps.listed.clone(),
             steps_seen: self.steps.seen,
             phases: self.steps.phases.clone(),
@@ -108,7 +109,11 @@ impl Closing {
         b.composition.finish(b.processes.all(), b.peak.at_ns(), &b.clock)
     }
 
+    /// Of an imported recording it is not known.
     fn cost(&self) -> Option<Cost> {
+        if self.builder.manifest.verb == "import" {
+            return None;
+        }
         let told = self.builder.end.as_ref().map(|end| end.cost);
         let cost = told.or_else(|| self.builder.manifest.end.as_ref().map(|end| end.cost))?;
         Some(Cost {

@@ -41,6 +41,7 @@ pub(crate) struct Layout {
     psi_some: Option<usize>,
     oom_kill: Option<usize>,
     own_rss: Option<usize>,
+    sampler_heap: Option<usize>,
 }
 
 /// The fields of `/proc/meminfo` that the models use, in the order of [`MEMINFO`].
@@ -94,6 +95,7 @@ impl Layout {
             psi_some: place("psi.memory.some_avg10"),
             oom_kill: place("vmstat.oom_kill"),
             own_rss: place("nilo.rss"),
+            sampler_heap: place("import.sampler_heap"),
             columns: columns.clone(),
         }
     }
@@ -167,6 +169,23 @@ impl View<'_> {
         let total = self.meminfo(Field::SwapTotal)?;
         let free = self.meminfo(Field::SwapFree)?;
         Some(total.saturating_sub(free).saturating_sub(self.meminfo(Field::SwapCached).unwrap_or(0)))
+    }
+
+    /// Kernels before 3.14 do not tell it: then it is what is free and what is cache of files.
+    pub(crate) fn available(&self) -> Option<u64> {
+        self.meminfo(Field::MemAvailable).or_else(|| {
+            let caches = self.meminfo(Field::Buffers)?.saturating_add(self.meminfo(Field::Cached)?);
+            let files = caches.saturating_sub(self.meminfo(Field::Shmem).unwrap_or(0));
+            Some(self.meminfo(Field::MemFree)?.saturating_add(files))
+        })
+    }
+
+    /// In use without buffers and cache, and without the heap of the tool that recorded.
+    pub(crate) fn in_use(&self) -> Option<u64> {
+        let free = [Field::MemFree, Field::Buffers, Field::Cached];
+        let total = self.meminfo(Field::MemTotal)?;
+        let used = free.iter().try_fold(total, |rest, field| Some(rest.saturating_sub(self.meminfo(*field)?)))?;
+        Some(used.saturating_sub(self.value(self.layout.sampler_heap).unwrap_or(0)))
     }
 
     pub(crate) fn psi_some_percent(&self) -> Option<f64> {

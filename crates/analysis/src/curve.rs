@@ -124,7 +124,7 @@ impl Curves {
                 series.push(at_ns, value);
             }
         };
-        push(&mut self.available, view.meminfo(crate::column::Field::MemAvailable));
+        push(&mut self.available, view.available());
         push(&mut self.swap, view.swap_used());
         push(&mut self.usage, view.groups().next().and_then(|group| group.usage));
     }

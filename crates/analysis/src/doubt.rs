@@ -23,6 +23,7 @@ pub(crate) enum Doubt {
     CompositionIncomplete { missing: usize },
     NoSamples,
     MarksOmitted { omitted: u64 },
+    NoAvailable,
 }
 
 impl fmt::Display for Doubt {
@@ -70,6 +71,9 @@ impl fmt::Display for Doubt {
                 write!(f, "mappings of {missing} processes alive at the peak were not read")
             }
             Self::NoSamples => f.write_str("the target ended before the first sample"),
+            Self::NoAvailable => f.write_str(
+                "the kernel told no MemAvailable: available is MemFree + Buffers + Cached - Shmem here",
+            ),
             Self::MarksOmitted { omitted } => write!(f, "{omitted} more phases and notes are not listed"),
         }
     }

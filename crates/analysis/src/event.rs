@@ -68,6 +68,7 @@ fn sentence(event: &record::Event, processes: &ProcessTable) -> Option<(&'static
         EventKind::Started
         | EventKind::Exited
         | EventKind::PeaksReset { .. }
+        | EventKind::Repeats { .. }
         | EventKind::Unsampled { .. } => return None,
         EventKind::Remains { what, bytes } => ("remains", format!("{what} remains: {}", text::bytes(*bytes))),
         EventKind::Gap { until_ns, stopped } => ("gap", gap(event.at_ns, *until_ns, *stopped)),

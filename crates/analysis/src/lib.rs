@@ -22,6 +22,7 @@ pub mod model;
 mod peak;
 mod process;
 mod quality;
+mod repeat;
 mod settle;
 pub mod stats;
 mod step;

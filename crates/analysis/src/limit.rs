@@ -165,5 +165,5 @@ fn group_room(at_ns: u64, group: &Group) -> Option<Room> {
 
 fn machine_room(at_ns: u64, view: &View<'_>) -> Option<Room> {
     let limit = view.meminfo(Field::MemTotal)?;
-    Some(Room { owner: Owner::Machine, limit, free: view.meminfo(Field::MemAvailable)?, at_ns })
+    Some(Room { owner: Owner::Machine, limit, free: view.available()?, at_ns })
 }

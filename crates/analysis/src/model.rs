@@ -28,6 +28,8 @@ pub struct Run {
     pub unseen: Option<Unseen>,
     pub workers: Vec<Workers>,
     pub system: System,
+    /// Where the recording covers several runs of one command.
+    pub repeats: Option<Repeats>,
     pub steps: Vec<Step>,
     pub steps_seen: u64,
     pub phases: Vec<Phase>,
@@ -254,6 +256,19 @@ pub struct System {
     pub oom_kills: Option<u64>,
 }
 
+/// Runs of one command, one after the other, and what they left behind on the machine: memory in use without
+/// buffers and cache (and without the sampler's own heap) after the last minus before the first, per run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Repeats {
+    pub runs: u64,
+    /// Absent where there is no sample before or after.
+    pub left_per_run_kib: Option<f64>,
+    pub before_kib: Option<f64>,
+    pub after_kib: Option<f64>,
+    /// Absent where starts and ends are not in the recording.
+    pub seconds_per_run: Option<f64>,
+}
+
 /// One quantity before the start and after the end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Outlives {
@@ -264,6 +279,8 @@ pub struct Outlives {
     pub change_bytes: i64,
     /// How much it moved by itself before the start.
     pub noise_bytes: u64,
+    /// False when the look after the end was too short to tell (`--settle 5s`); then it is not counted.
+    pub settled: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -81,6 +81,9 @@ impl ProcessTable {
 
     pub(crate) fn begin(&mut self, process: &record::Process) {
         self.seen += 1;
+        if let Some(parent) = process.parent.and_then(|parent| self.live.get_mut(&parent)) {
+            parent.has_child = true;
+        }
         if let Some(replaced) = self.live.insert(process.index, Tracked::new(process)) {
             self.ended.push(replaced);
         }
@@ -164,8 +167,8 @@ impl ProcessTable {
     pub(crate) fn maxrss(&self, launcher_bytes: u64) -> Option<(u64, u64)> {
         let told = self.all().filter_map(|process| Some((process.maxrss(launcher_bytes)?, process.end_ns?)));
         let largest = self.all().map(|process| process.hwm_bytes).max().unwrap_or(0);
-        let orphan = self.orphan_maxrss.filter(|(bytes, _)| *bytes > launcher_bytes.max(largest));
-        told.chain(orphan).max()
+        let told = told.chain(self.orphan_maxrss);
+        told.max().filter(|(bytes, _)| *bytes > launcher_bytes.max(largest))
     }
 
     /// Orphans that ended without a sample.

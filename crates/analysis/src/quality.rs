@@ -78,6 +78,9 @@ fn sampling(closing: &Closing, run: &Run, doubts: &mut Vec<Doubt>) {
     if events.dropped_ticks > 0 {
         doubts.push(Doubt::Dropped { ticks: events.dropped_ticks });
     }
+    if closing.builder.system.available_estimated {
+        doubts.push(Doubt::NoAvailable);
+    }
     if events.stretched {
         doubts.push(Doubt::Stretched);
     }

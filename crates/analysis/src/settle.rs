@@ -20,6 +20,8 @@ pub(crate) struct Quantity {
     /// Other processes of the machine, per-CPU batches and free lists move it by this much. A longer look
     /// before the start (`--before 60s`) measures the noise; it cannot make it smaller than this.
     least_noise_bytes: i64,
+    /// Pages on their way back to the free lists are in none of the fields; only what stays that long counts.
+    settles_in_ns: u64,
 }
 
 /// Counted in what outlives the process.
@@ -29,29 +31,32 @@ pub(crate) const HELD: [Quantity; 4] = [
         plus: &[Field::Shmem],
         minus: &[],
         least_noise_bytes: MIB / 4,
+        settles_in_ns: 0,
     },
     Quantity {
         name: "unreclaimable slab",
         plus: &[Field::SUnreclaim],
         minus: &[],
         least_noise_bytes: 16 * MIB,
+        settles_in_ns: 0,
     },
     Quantity {
         name: "kernel stacks, page tables, per-CPU",
         plus: &[Field::KernelStack, Field::PageTables, Field::Percpu],
         minus: &[],
         least_noise_bytes: 16 * MIB,
+        settles_in_ns: 0,
     },
     Quantity {
         name: "unaccounted (drivers, pinned pages)",
         plus: &[Field::MemTotal],
         minus: &[
+            Field::AnonPages,
             Field::MemFree,
             Field::Buffers,
             Field::Cached,
             Field::SwapCached,
             Field::Slab,
-            Field::AnonPages,
             Field::KernelStack,
             Field::PageTables,
             Field::Percpu,
@@ -59,6 +64,7 @@ pub(crate) const HELD: [Quantity; 4] = [
             Field::Hugetlb,
         ],
         least_noise_bytes: 32 * MIB,
+        settles_in_ns: 2_000_000_000,
     },
 ];
 
@@ -68,12 +74,14 @@ pub(crate) const RECLAIMABLE: Quantity = Quantity {
     plus: &[Field::Cached, Field::Buffers],
     minus: &[Field::Shmem],
     least_noise_bytes: MIB,
+    settles_in_ns: 0,
 };
 
 impl Quantity {
-    /// `None` if the kernel does not tell the first field; others that are absent are zero.
+    /// `None` if the first field of either list was not told; others that are absent are zero.
     fn value(&self, view: &View<'_>) -> Option<i64> {
         view.meminfo(*self.plus.first()?)?;
+        self.minus.first().map_or(Some(0), |field| view.meminfo(*field))?;
         let plus = self.plus.iter().filter_map(|field| view.meminfo(*field)).map(signed);
         let plus = plus.fold(0, i64::saturating_add);
         let minus = self.minus.iter().filter_map(|field| view.meminfo(*field)).map(signed);
@@ -89,6 +97,8 @@ pub(crate) struct Watch {
     least_before: i64,
     most_before: i64,
     least_after: Option<i64>,
+    first_after_ns: Option<u64>,
+    last_after_ns: u64,
 }
 
 impl Watch {
@@ -99,6 +109,8 @@ impl Watch {
             least_before: i64::MAX,
             most_before: i64::MIN,
             least_after: None,
+            first_after_ns: None,
+            last_after_ns: 0,
         }
     }
 
@@ -110,7 +122,9 @@ impl Watch {
         }
     }
 
-    pub(crate) fn after(&mut self, view: &View<'_>) {
+    pub(crate) fn after(&mut self, at_ns: u64, view: &View<'_>) {
+        self.first_after_ns.get_or_insert(at_ns);
+        self.last_after_ns = at_ns;
         if let Some(value) = self.quantity.value(view) {
             self.least_after = Some(self.least_after.map_or(value, |least| least.min(value)));
         }
@@ -121,7 +135,10 @@ impl Watch {
         let change_bytes = self.least_after?.saturating_sub(before);
         let spread = self.most_before.saturating_sub(self.least_before);
         let noise = spread.max(self.quantity.least_noise_bytes);
-        let bytes = if change_bytes > noise { change_bytes as u64 } else { 0 };
-        Some(Outlives { name: self.quantity.name.into(), bytes, change_bytes, noise_bytes: noise as u64 })
+        let looked_ns = self.last_after_ns.saturating_sub(self.first_after_ns?);
+        let settled = looked_ns >= self.quantity.settles_in_ns;
+        let bytes = if settled && change_bytes > noise { change_bytes as u64 } else { 0 };
+        let name = self.quantity.name.into();
+        Some(Outlives { name, bytes, change_bytes, noise_bytes: noise as u64, settled })
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct SystemWatch {
     swap_max: Option<u64>,
     swap_before: Option<u64>,
     available_min: Option<u64>,
+    /// The kernel did not tell what is available.
+    pub(crate) available_estimated: bool,
     psi_some_max: Option<f64>,
     launcher: Option<u64>,
     held: Vec<Watch>,
@@ -37,6 +39,7 @@ impl SystemWatch {
             swap_max: None,
             swap_before: None,
             available_min: None,
+            available_estimated: false,
             psi_some_max: None,
             launcher: None,
             held: HELD.into_iter().map(Watch::new).collect(),
@@ -45,12 +48,12 @@ impl SystemWatch {
         }
     }
 
-    pub(crate) fn tick(&mut self, phase: Phase, view: &View<'_>) {
+    pub(crate) fn tick(&mut self, at_ns: u64, phase: Phase, view: &View<'_>) {
         self.memory = view.meminfo(Field::MemTotal).or(self.memory);
         match phase {
             Phase::Before => self.before(view),
             Phase::During => self.during(view),
-            Phase::After => self.watches().for_each(|watch| watch.after(view)),
+            Phase::After => self.watches().for_each(|watch| watch.after(at_ns, view)),
         }
     }
 
@@ -67,7 +70,8 @@ impl SystemWatch {
     fn during(&mut self, view: &View<'_>) {
         self.swap_max = larger(self.swap_max, view.swap_used());
         self.psi_some_max = larger(self.psi_some_max, view.psi_some_percent());
-        let available = view.meminfo(Field::MemAvailable);
+        let available = view.available();
+        self.available_estimated |= available.is_some() && view.meminfo(Field::MemAvailable).is_none();
         self.available_min = match (self.available_min, available) {
             (Some(kept), Some(new)) => Some(kept.min(new)),
             (kept, new) => kept.or(new),
@@ -95,6 +99,7 @@ impl SystemWatch {
                 bytes: named,
                 change_bytes: signed(named),
                 noise_bytes: 0,
+                settled: true,
             }),
             None => {}
         }

@@ -31,6 +31,8 @@ pub(crate) struct Tracked {
     pub(crate) hwm_bytes: u64,
     pub(crate) hwm_at_ns: u64,
     pub(crate) waited: Option<Waited>,
+    /// Another process of the tree names it as its parent.
+    pub(crate) has_child: bool,
     /// Counters of waited-for children at the first sample, where the process is older than the run.
     pub(crate) child_base: ChildWork,
     shares: Option<Shares>,
@@ -101,6 +103,7 @@ impl Tracked {
             hwm_bytes: 0,
             hwm_at_ns: process.seen_ns,
             waited: None,
+            has_child: false,
             child_base: ChildWork::default(),
             shares: None,
             swap_max_bytes: 0,
@@ -196,12 +199,17 @@ impl Tracked {
         }
     }
 
-    /// The high-water mark, with `ru_maxrss` where that is higher and not the launcher's own.
+    /// The high-water mark, with `ru_maxrss` where that is higher, not the launcher's own, and not perhaps a
+    /// child's (`wait4` gives the largest of the process and the children that it waited for).
     pub(crate) fn hwm(&self, launcher_bytes: u64) -> (u64, &'static str) {
-        match self.maxrss(launcher_bytes) {
+        match self.maxrss(launcher_bytes).filter(|_| !self.had_children()) {
             Some(bytes) => (bytes, MAXRSS_METHOD),
             None => (self.hwm_bytes, "VmHWM"),
         }
+    }
+
+    fn had_children(&self) -> bool {
+        self.has_child || child_work(&self.last) != ChildWork::default()
     }
 
     pub(crate) fn maxrss(&self, launcher_bytes: u64) -> Option<u64> {

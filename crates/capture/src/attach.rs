@@ -11,6 +11,7 @@ use nilometer_kernel::sys::process::{own_pid, pidfd};
 use nilometer_kernel::sys::signals::{self, Mask, SignalFd};
 use nilometer_trace::record::EventKind;
 
+use crate::control::Control;
 use crate::launch::make_directory;
 use crate::options::{Options, Target};
 use crate::recorder::Recorder;
@@ -74,7 +75,10 @@ fn record_into(
         subject,
         signals,
         sentinel: None,
+        relay_pid: None,
+        helper_cpu_s: 0.0,
         marks: None,
+        control: Control::open(own_pid()).ok(),
         recorder,
         manifest,
         group: None,
@@ -85,6 +89,7 @@ fn record_into(
         stop_asked: false,
         hurried: false,
         pause_ns: 0,
+        started_ns: 0,
         last_words_bytes: 0,
     };
     session.describe(None);

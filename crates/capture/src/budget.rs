@@ -3,7 +3,7 @@
 /// Credit at the start, so that the first walks need not wait.
 const START_CREDIT_NS: u64 = 30_000_000;
 /// How far a forced reading (a new peak) may overdraw; later ordinary readings wait for it.
-const FORCED_CREDIT_NS: u64 = 500_000_000;
+const FORCED_CREDIT_NS: u64 = 150_000_000;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
@@ -58,7 +58,7 @@ mod tests {
         assert!(budget.allows_forced(0, FORCED_CREDIT_NS));
         assert!(!budget.allows_forced(0, FORCED_CREDIT_NS + 1));
         budget.spend(FORCED_CREDIT_NS);
-        assert!(!budget.allows(40 * S, 0));
-        assert!(budget.allows(50 * S, 0));
+        assert!(!budget.allows(11 * S, 0));
+        assert!(budget.allows(13 * S, 0));
     }
 }

@@ -11,6 +11,8 @@ use crate::recorder::nanoseconds;
 use crate::session::{Session, Subject};
 use crate::shm::SharedMemory;
 
+/// How long the relay of the output may take to pass on the last lines.
+const RELAY_NS: u64 = 300_000_000;
 /// Distance of the samples before the start and after the end.
 const LOOK_NS: u64 = 10_000_000;
 
@@ -30,6 +32,7 @@ impl Session {
     /// Looks at what is left, writes the last records, and tells how the target ended.
     pub fn close(mut self, started_ns: u64, ended_ns: u64) -> Option<Exit> {
         if matches!(self.subject, Subject::Child(_)) {
+            self.drain_relay();
             self.name_left_behind(ended_ns);
             self.look_at_system(Phase::After, nanoseconds(self.options.settle));
             self.note_remains();
@@ -37,6 +40,7 @@ impl Session {
         let helpers = self.retire_sentinel();
         let mut cost = self.recorder.cost(helpers);
         cost.pause_s = self.pause_ns as f64 / 1e9;
+        cost.cpu_s += self.helper_cpu_s;
         let peak = self.group.as_ref().and_then(OwnGroup::peak_bytes);
         self.remove_group();
         let (ticks, missed_ticks) = self.recorder.ticks();
@@ -51,6 +55,15 @@ impl Session {
         }));
         self.recorder.finish(self.exit.clone(), cost, peak);
         self.exit
+    }
+
+    /// The last lines of the target should stand before ours; a daemon that holds the stream is not waited for.
+    fn drain_relay(&mut self) {
+        let end_ns = monotonic_ns() + RELAY_NS;
+        while self.relay_pid.is_some() && monotonic_ns() < end_ns {
+            self.wait_and_answer(end_ns);
+        }
+        self.take_marks();
     }
 
     /// Nothing was started: leaves no trace.
@@ -97,6 +110,7 @@ impl Session {
 
     pub fn describe(&mut self, end: Option<ManifestEnd>) {
         self.manifest.end = end;
+        self.manifest.control_socket = self.control.as_ref().map(|c| c.path().display().to_string());
         self.manifest.marks_file = self.marks.as_ref().map(|_| MARKS_FILE.to_owned());
         // A manifest that cannot be written (full disk) leaves the one of the start.
         let _ = self.manifest.write(&self.directory);

@@ -100,6 +100,7 @@ impl Session {
         let action = "the run was ended".to_owned();
         let limit = option.to_owned();
         let at_ns = monotonic_ns();
+        let words = self.describe_crossing(crossing, at_ns);
         self.recorder.event(at_ns, EventKind::Limit { limit, value_bytes, limit_bytes, index, action });
         self.post_mortem();
         self.signal_tree(SIGTERM);
@@ -113,8 +114,25 @@ impl Session {
             self.signal_tree(SIGKILL);
             self.wait_for_end(KILL_NS / 3, |_| false);
         }
-        let ended_by = Some(format!("watchdog: {option}"));
+        let ended_by = Some(words);
         self.exit = Some(Exit { ended_by, ..self.exit.take().unwrap_or_default() });
+    }
+
+    /// Limit, value, process, time.
+    fn describe_crossing(&self, crossing: &Crossing, at_ns: u64) -> String {
+        let of = |value: u64| match crossing.option {
+            "--max-psi" => format!("{:.2} %", value as f64 / 100.0),
+            _ => format!("{:.1} MiB", value as f64 / f64::from(1 << 20)),
+        };
+        let seconds = at_ns.saturating_sub(self.started_ns) as f64 / 1e9;
+        let largest = self.recorder.tree.members().iter().find(|m| Some(m.index) == crossing.index);
+        let process = largest.map_or_else(String::new, |m| format!(", largest process {} ({})", m.pid, m.role.name));
+        format!(
+            "watchdog: {} {} crossed at {seconds:.1} s with {}{process}",
+            crossing.option,
+            of(crossing.limit_bytes),
+            of(crossing.value_bytes)
+        )
     }
 
     /// Every process of the tree stands still while its mappings are read; the kernel lets them go if we die.

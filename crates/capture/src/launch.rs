@@ -17,9 +17,11 @@ use nilometer_kernel::sys::sentinel::Sentinel;
 use nilometer_kernel::sys::signals::{self, Mask, SignalFd};
 use nilometer_trace::record::{EventKind, Exit, Phase};
 
+use crate::control::{CONTROL_VARIABLE, Control};
 use crate::marks::Marks;
 use crate::options::{Options, Target};
 use crate::recorder::{Recorder, nanoseconds};
+use crate::relay::Relay;
 use crate::rundir::{self, Places, RunDirectory};
 use crate::session::{Session, Subject};
 use crate::shm::SharedMemory;
@@ -88,7 +90,11 @@ fn prepare(
     let system_error = |what| move |source| Error::System { what, source };
     let marks_path = directory.join(MARKS_FILE);
     let marks = Marks::create(&marks_path, monotonic_ns()).ok();
-    set_variable(&mut target.environment, MARKS_VARIABLE, marks_path.into_os_string());
+    set_variable(&mut target.environment, MARKS_VARIABLE, marks_path.clone().into_os_string());
+    let control = Control::open(own_pid()).ok();
+    if let Some(control) = &control {
+        set_variable(&mut target.environment, CONTROL_VARIABLE, control.path().into());
+    }
     let mask = Mask::taken();
     let inherited_mask = mask.block().map_err(system_error("signal mask"))?;
     let signals = SignalFd::new(&mask).map_err(system_error("signalfd"))?;
@@ -96,7 +102,9 @@ fn prepare(
     let sentinel = Sentinel::start(&mask).ok();
     let adopts = adopt_orphans().is_ok();
     let launch_hwm_kib = own_hwm_kib();
-    let suspended = fork(&target, inherited_mask, inherited_files)?;
+    let relay = start_relay(options, &marks_path, &mask)?;
+    let relay_pid = relay.as_ref().map(|relay| relay.pid);
+    let suspended = fork(&target, relay, inherited_mask, inherited_files)?;
     signals::ignore_sigpipe();
     let_go(0);
     if !target.stdout_to_stderr {
@@ -105,7 +113,7 @@ fn prepare(
     let child = suspended.pid;
     let group = own_group(options, child)?;
     let system = System::open(Chain::of(Path::new("/proc"), Path::new("/"), child))?;
-    let own = std::iter::once(own_pid()).chain(sentinel.as_ref().map(|s| s.pid)).collect();
+    let own = [Some(own_pid()), sentinel.as_ref().map(|s| s.pid), relay_pid].into_iter().flatten().collect();
     let tree = Tree::new(Proc::default(), child, own, options.single, adopts);
     let manifest =
         describe::manifest("run", directory, &target, child, system.limit(), options, &Zoned::now());
@@ -116,7 +124,10 @@ fn prepare(
         subject: Subject::Child(child),
         signals,
         sentinel,
+        relay_pid,
+        helper_cpu_s: 0.0,
         marks,
+        control,
         recorder,
         manifest,
         group,
@@ -127,6 +138,7 @@ fn prepare(
         stop_asked: false,
         hurried: false,
         pause_ns: 0,
+        started_ns: 0,
         last_words_bytes: 0,
     };
     let program = target.argv.first().map_or_else(String::new, |a| a.to_string_lossy().into_owned());
@@ -162,10 +174,31 @@ impl Launched {
     }
 }
 
-fn fork(target: &Target, inherited_mask: Mask, files: OpenFiles) -> Result<Suspended, Error> {
+/// A process of ours between the target and its output, where steps are read from it.
+fn start_relay(options: &Options, marks: &Path, mask: &Mask) -> Result<Option<Relay>, Error> {
+    let Some(steps) = &options.steps else { return Ok(None) };
+    let marks = std::fs::OpenOptions::new().append(true).open(marks)?;
+    let relay = Relay::start(steps, marks, mask);
+    relay.map(Some).map_err(|source| Error::System { what: "relay of the output", source })
+}
+
+fn fork(
+    target: &Target,
+    relay: Option<Relay>,
+    inherited_mask: Mask,
+    files: OpenFiles,
+) -> Result<Suspended, Error> {
     let argv = target.argv.iter().map(c_string).collect();
     let envp = target.environment.iter().map(variable).collect();
-    let command = Command::new(argv, envp, inherited_mask, files).stdout_to_stderr(target.stdout_to_stderr);
+    let mut command = Command::new(argv, envp, inherited_mask, files);
+    if let Some(relay) = relay {
+        command = command.redirect(relay.stdout, 1).redirect(relay.stderr, 2);
+    }
+    if target.stdout_to_stderr
+        && let Ok(stderr) = std::io::stderr().as_fd().try_clone_to_owned()
+    {
+        command = command.redirect(stderr, 1);
+    }
     command.start_suspended().map_err(|source| Error::System { what: "fork", source })
 }
 

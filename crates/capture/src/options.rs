@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::relay::Steps;
 use crate::watchdog::Limits;
 
 #[derive(Debug, Clone)]
@@ -25,6 +26,8 @@ pub struct Options {
     /// Give the run a cgroup of its own, for the kernel's exact tree peak.
     pub cgroup: bool,
     pub max_log_bytes: u64,
+    /// Read steps from the target's output.
+    pub steps: Option<Steps>,
     /// Limits of the watchdog.
     pub limits: Limits,
     /// How long a tree that was asked to end may take before it is killed.
@@ -48,6 +51,7 @@ impl Default for Options {
             exact_step_peaks: false,
             cgroup: false,
             max_log_bytes: 256 << 20,
+            steps: None,
             limits: Limits::default(),
             grace: Duration::from_secs(5),
             duration: None,

@@ -11,10 +11,12 @@ use nilometer_kernel::sys::process::{Change, Wait, own_pid, wait_any};
 use nilometer_kernel::sys::sentinel::Sentinel;
 use nilometer_kernel::sys::signals::{self, Received, SignalFd};
 use nilometer_trace::Manifest;
-use nilometer_trace::record::{EventKind, Exit, MarkKind, Record, Waited};
+use nilometer_trace::record::{EventKind, Exit, Mark, MarkKind, Record, Waited};
+use serde_json::json;
 
 use crate::forward::{self, Action, Arrival, decide, is_job_control_stop};
-use crate::marks::Marks;
+use crate::control::{Control, Request};
+use crate::marks::{Marks, parse_line};
 use crate::options::Options;
 use crate::recorder::Recorder;
 use crate::shm::SharedMemory;
@@ -43,7 +45,11 @@ pub(crate) struct Session {
     pub subject: Subject,
     pub signals: SignalFd,
     pub sentinel: Option<Sentinel>,
+    pub relay_pid: Option<i32>,
+    /// CPU time of helpers that have ended.
+    pub helper_cpu_s: f64,
     pub marks: Option<Marks>,
+    pub control: Option<Control>,
     pub recorder: Recorder,
     pub manifest: Manifest,
     pub group: Option<OwnGroup>,
@@ -57,6 +63,7 @@ pub(crate) struct Session {
     pub hurried: bool,
     /// How long the target stood still because of us.
     pub pause_ns: u64,
+    pub started_ns: u64,
     /// Use of the binding limit when last words were last saved.
     pub last_words_bytes: u64,
 }
@@ -75,6 +82,7 @@ impl Session {
 
     /// The tick loop, until the subject has ended or we are asked to stop.
     pub fn watch(&mut self, started_ns: u64) {
+        self.started_ns = started_ns;
         let mut due_ns = started_ns;
         let end_ns = self.options.duration.map(|d| started_ns + crate::recorder::nanoseconds(d));
         while !self.is_over() {
@@ -97,7 +105,8 @@ impl Session {
         let marks = self.marks.as_ref().and_then(Marks::descriptor);
         poll.add(marks.unwrap_or(-1));
         poll.add(if let Subject::Attached(pidfd) = &self.subject { pidfd.as_raw_fd() } else { -1 });
-        let mut ready = [false; 3];
+        poll.add(self.control.as_ref().map_or(-1, Control::descriptor));
+        let mut ready = [false; 4];
         poll.wait_until(due_ns).for_each(|position| ready[position] = true);
         if ready[0] {
             self.take_signals();
@@ -106,6 +115,47 @@ impl Session {
             self.take_marks();
         }
         self.stop_asked |= ready[2];
+        if ready[3] {
+            self.answer_clients();
+        }
+    }
+
+    fn answer_clients(&mut self) {
+        let Some(control) = self.control.take() else { return };
+        control.answer(|request| match request {
+            Request::Status => self.status(),
+            Request::Mark { line } => self.mark(&line),
+        });
+        self.control = Some(control);
+    }
+
+    /// Where the recording stands, for the control socket.
+    fn status(&self) -> serde_json::Value {
+        let members = self.recorder.tree.members().iter();
+        let processes: Vec<_> = members
+            .map(|m| json!({"pid": m.pid, "role": m.role.name, "rss_bytes": m.sample.rss_kib() * 1024}))
+            .collect();
+        let (ticks, missed_ticks) = self.recorder.ticks();
+        let tree = self.recorder.last_tree;
+        json!({
+            "directory": self.directory,
+            "command": self.manifest.command,
+            "ticks": ticks,
+            "missed_ticks": missed_ticks,
+            "tree": {"low_bytes": tree.low_kib * 1024, "high_bytes": tree.high_kib * 1024},
+            "processes": processes,
+        })
+    }
+
+    fn mark(&mut self, line: &str) -> serde_json::Value {
+        let now_ns = monotonic_ns();
+        match parse_line(line.as_bytes(), now_ns, now_ns) {
+            Some(mark) => {
+                self.take_mark(mark);
+                json!({"ok": true})
+            }
+            None => json!({"error": "no mark", "hint": "step N, phase NAME or note TEXT"}),
+        }
     }
 
     /// Waits for signals and answers them, until `due_ns` or until `other` is readable; true when it is.
@@ -131,6 +181,9 @@ impl Session {
 
     fn take_signal(&mut self, received: Received) {
         let number = received.number;
+        if number == forward::SIGXFSZ && received.sender == own_pid() {
+            return; // a limit on our files: a note of it would be the next write that is refused
+        }
         let Subject::Child(child) = self.subject else {
             self.stop_asked |= forward::asks_to_end(number);
             if is_job_control_stop(number) {
@@ -213,6 +266,10 @@ impl Session {
         } else if self.sentinel.as_ref().is_some_and(|s| s.pid == wait.pid) {
             self.sentinel = None;
             return;
+        } else if self.relay_pid == Some(wait.pid) {
+            self.relay_pid = None;
+            self.helper_cpu_s += (wait.usage.user_us + wait.usage.system_us) as f64 / 1e6;
+            return;
         } else if !self.recorder.tree.contains(wait.pid) {
             self.unsampled.add(wait.usage);
         }
@@ -244,15 +301,19 @@ impl Session {
         let mut arrived = Vec::new();
         marks.look(monotonic_ns(), |mark| arrived.push(mark));
         for mark in arrived {
-            let step = match mark.what {
-                MarkKind::Step(step) if self.options.exact_step_peaks => Some(step),
-                _ => None,
-            };
-            let at_ns = mark.at_ns;
-            self.recorder.append(&Record::Mark(mark));
-            if let Some(step) = step {
-                self.recorder.reset_peaks(step, at_ns);
-            }
+            self.take_mark(mark);
+        }
+    }
+
+    fn take_mark(&mut self, mark: Mark) {
+        let step = match mark.what {
+            MarkKind::Step(step) if self.options.exact_step_peaks => Some(step),
+            _ => None,
+        };
+        let at_ns = mark.at_ns;
+        self.recorder.append(&Record::Mark(mark));
+        if let Some(step) = step {
+            self.recorder.reset_peaks(step, at_ns);
         }
     }
 }

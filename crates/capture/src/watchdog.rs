@@ -32,7 +32,7 @@ pub struct Limits {
     pub max_rss_bytes: Option<u64>,
     /// The tree, counted once.
     pub max_pss_bytes: Option<u64>,
-    /// VmSwap of the tree.
+    /// `VmSwap` of the tree.
     pub max_swap_bytes: Option<u64>,
     /// SwapTotal - SwapFree - SwapCached of the machine.
     pub max_system_swap_bytes: Option<u64>,
@@ -55,6 +55,7 @@ impl Limits {
     }
 
     /// `--guard`: before the machine drowns.
+    #[must_use]
     pub fn guard(mut self) -> Self {
         self.min_available = self.min_available.or(Some(Amount::Percent(3.0)));
         self.max_cgroup = self.max_cgroup.or(Some(Amount::Percent(97.0)));

@@ -23,6 +23,8 @@ fn main() -> ExitCode {
         Some(Verb::Report(args)) => cmd::report::run(&args),
         Some(Verb::Export(args)) => cmd::export::run(&args),
         Some(Verb::List(args)) => cmd::list::run(&args),
+        Some(Verb::Import(args)) => cmd::import::import(&args),
+        Some(Verb::Demo(args)) => cmd::demo::demo(&args),
         None => Ok(cmd::overview::run()),
     };
     done.unwrap_or_else(|failure| failure.tell())

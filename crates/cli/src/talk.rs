@@ -4,12 +4,13 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use nilometer_report::Style;
+use nilometer_report::text::escape;
 
 use crate::cmd::exit;
 
 /// One line of talk. A closed standard error is nobody's problem.
 pub fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "nilo: {line}");
+    let _ = writeln!(std::io::stderr(), "nilo: {}", escape(line));
 }
 
 /// Prepared lines of talk.
@@ -59,9 +60,9 @@ pub struct Failure {
 
 impl Failure {
     pub fn tell(&self) -> ExitCode {
-        let mut text = format!("nilo: {:#}\n", self.error);
+        let mut text = format!("nilo: {}\n", escape(&sentence(&self.error)));
         if let Some(hint) = &self.hint {
-            text.push_str(&format!("\nhint: {hint}\n"));
+            text.push_str(&format!("\nhint: {}\n", escape(hint)));
         }
         let _ = std::io::stderr().write_all(text.as_bytes());
         ExitCode::from(self.code)
@@ -71,6 +72,15 @@ impl Failure {
         self.hint = Some(hint.into());
         self
     }
+}
+
+/// The chain of causes by colons; most errors of ours name their cause already.
+fn sentence(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| match told.as_str() {
+        "" => cause,
+        _ if told.ends_with(&cause) => told,
+        _ => format!("{told}: {cause}"),
+    })
 }
 
 impl<E: Into<anyhow::Error>> From<E> for Failure {

@@ -51,12 +51,12 @@ impl Style {
         }
     }
 
-    pub(crate) fn shorten(&self, text: &str, width: usize) -> String {
+    pub fn shorten(&self, text: &str, width: usize) -> String {
         shorten(text, width, if self.unicode { "…" } else { "..." })
     }
 
     /// What may be shown of a text from outside.
-    pub(crate) fn safe(&self, text: &str) -> String {
+    pub fn safe(&self, text: &str) -> String {
         let escaped = text::escape(text);
         if self.unicode { escaped } else { text::ascii(&escaped) }
     }
@@ -131,7 +131,7 @@ fn words(text: &str) -> Vec<String> {
 fn is_unit(word: &str) -> bool {
     let unit = word.trim_end_matches([')', ',', ';', ':', '.']);
     let unit = unit.split('/').next().unwrap_or(unit);
-    matches!(unit, "%" | "B" | "KiB" | "MiB" | "GiB" | "TiB" | "ms" | "s" | "m" | "h" | "d")
+    matches!(unit, "%" | "B" | "kB" | "KiB" | "MiB" | "GiB" | "TiB" | "ms" | "s" | "m" | "h" | "d")
 }
 
 fn append_word(rows: &mut Vec<String>, word: &str, width: usize) {

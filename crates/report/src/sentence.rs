@@ -1,6 +1,6 @@
 //! The findings of a run as sentences: the same on the verdict screen and at the head of the report.
 
-use nilometer_analysis::model::{Cause, GrowthClass, GrowthUnit, Limit, MadeOf, Outlives, Run, Workers};
+use nilometer_analysis::model::{Cause, GrowthClass, GrowthUnit, Limit, MadeOf, Outlives, Repeats, Run, Workers};
 
 use crate::hint::{self, Finding};
 use crate::layout::{Line, Style, Tone};
@@ -27,6 +27,7 @@ pub(crate) fn ending(run: &Run) -> String {
         Cause::SystemOom => "out of memory (machine)",
         Cause::Watchdog => "stopped by the watchdog",
         Cause::UnknownKiller => "killed by somebody",
+        Cause::NotSeen if run.about.verb == "import" => "imported",
         Cause::NotSeen => "end not seen",
         Cause::Exited | Cause::Signal => "",
     };
@@ -52,7 +53,9 @@ pub(crate) fn findings(run: &Run) -> Vec<Line> {
     lines.extend(run.peak.as_ref().map(|_| growth(run)));
     lines.extend(run.made_of.as_ref().map(made_of));
     lines.extend(run.workers.iter().take(GROUPS).map(workers));
-    lines.extend(after(run));
+    lines.extend(machine(run));
+    // What several runs left behind together says more than the difference of single counters.
+    lines.extend(run.repeats.as_ref().map(repeats).or_else(|| after(run)));
     lines.extend(doubts(run));
     lines.extend(cost(run));
     lines.extend(saved(run));
@@ -60,8 +63,8 @@ pub(crate) fn findings(run: &Run) -> Vec<Line> {
 }
 
 fn cause(run: &Run) -> Option<Line> {
-    let expected =
-        matches!(run.exit.cause, Cause::Exited | Cause::Signal) && run.system.oom_kills.unwrap_or(0) == 0;
+    let expected = run.about.verb == "import"
+        || matches!(run.exit.cause, Cause::Exited | Cause::Signal) && run.system.oom_kills.unwrap_or(0) == 0;
     let told = !expected && !run.exit.evidence.is_empty();
     told.then(|| Line { tone: Tone::Bad, ..Line::new("cause", run.exit.evidence.join(" · ")) })
 }
@@ -198,14 +201,54 @@ fn workers(group: &Workers) -> Line {
     Line::new("workers", sentence)
 }
 
+/// The machine, where there was no target to speak of.
+fn machine(run: &Run) -> Option<Line> {
+    let least = run.system.available_min_bytes.filter(|_| run.peak.is_none())?;
+    let memory = run.system.memory_bytes.map(|bytes| format!(" of {}", text::bytes(bytes)));
+    let swap = match run.system.swap_used_max_bytes {
+        Some(0) => " · no swap in use".into(),
+        Some(bytes) => format!(" · swap in use at most {}", text::bytes(bytes)),
+        None => String::new(),
+    };
+    let sentence = format!("least available {}{}{swap}", text::bytes(least), memory.unwrap_or_default());
+    Some(Line::new("machine", sentence))
+}
+
+/// From here on it is worth a colour.
+const MUCH_LEFT_KIB: f64 = 1024.0;
+
+fn repeats(repeats: &Repeats) -> Line {
+    let runs = text::counted(repeats.runs, "run", "runs");
+    let pace = repeats.seconds_per_run.map(|seconds| format!(" · {seconds:.2} s per run")).unwrap_or_default();
+    let (Some(left), Some(before), Some(after)) =
+        (repeats.left_per_run_kib, repeats.before_kib, repeats.after_kib)
+    else {
+        let sentence = format!("left behind: cannot tell, no sample before or after ({runs}){pace}");
+        return Line::new("repeats", sentence);
+    };
+    let sentence = format!(
+        "left behind per run: {} kB ({runs}), {:.3} MiB{pace} · in use without buffers and cache {} → {} kB",
+        kilobytes(left),
+        left / 1024.0,
+        kilobytes(before),
+        kilobytes(after),
+    );
+    let tone = if left >= MUCH_LEFT_KIB { Tone::Warn } else { Tone::Plain };
+    Line { tone, ..Line::new("repeats", sentence) }
+}
+
+fn kilobytes(value: f64) -> String {
+    let sign = if value <= -0.5 { "-" } else { "" };
+    format!("{sign}{}", text::count(value.abs().round() as u64))
+}
+
 fn after(run: &Run) -> Option<Line> {
     let bytes = run.system.outlives_process_bytes?;
     if bytes == 0 {
         let noise = run.system.outlives.iter().map(|item| item.noise_bytes).max().unwrap_or(0);
-        return Some(Line::new(
-            "after",
-            format!("+0 MiB outlives the process (noise {})", text::bytes(noise)),
-        ));
+        let unsettled = run.system.outlives.iter().find(|item| is_unsettled(item)).map(unsettled_words);
+        let doubt = unsettled.unwrap_or_else(|| format!("noise {}", text::bytes(noise)));
+        return Some(Line::new("after", format!("+0 MiB outlives the process ({doubt})")));
     }
     let of = |item: &Outlives| format!("{} {}", item.name, text::bytes(item.bytes));
     let items: Vec<String> = run.system.outlives.iter().filter(|item| item.bytes > 0).map(of).collect();
@@ -213,6 +256,16 @@ fn after(run: &Run) -> Option<Line> {
     let named = largest.map(|part| format!(" ({})", part.name)).unwrap_or_default();
     let sentence = format!("+{} outlives the process: {}{named}", text::bytes(bytes), items.join(", "));
     Some(Line { tone: Tone::Warn, ..Line::new("after", sentence) })
+}
+
+fn is_unsettled(item: &Outlives) -> bool {
+    !item.settled && item.change_bytes > item.noise_bytes as i64
+}
+
+fn unsettled_words(item: &Outlives) -> String {
+    let change = text::bytes(item.change_bytes.max(0) as u64);
+    let name = item.name.split(" (").next().unwrap_or(&item.name);
+    format!("{change} {name}, not settled yet: --settle 5s")
 }
 
 fn doubts(run: &Run) -> Vec<Line> {

@@ -1,7 +1,7 @@
 //! For people: the verdict screen, its one-line form, and the long report.
 
 use nilometer_analysis::Run;
-use nilometer_analysis::model::{Event, GrowthClass, Process, Series, Step};
+use nilometer_analysis::model::{About, Event, GrowthClass, Process, Series, Step};
 
 use crate::chart::Chart;
 use crate::layout::{Line, Style, Tone, fold};
@@ -123,7 +123,9 @@ fn phases(run: &Run, style: &Style) -> String {
     let mut table = Table::new(&["start", "length", "peak", "phase"]);
     for phase in run.phases.iter().take(EVENT_ROWS) {
         let (start, length) = (text::duration(phase.start_s), text::duration(phase.duration_s));
-        table.row(vec![start, length, text::bytes(phase.peak_bytes), phase.name.clone()]);
+        // A phase without a sample of the tree has no peak.
+        let peak = if phase.peak_bytes == 0 { "-".into() } else { text::bytes(phase.peak_bytes) };
+        table.row(vec![start, length, peak, phase.name.clone()]);
     }
     title("Phases", style) + &table.render(style)
 }
@@ -174,24 +176,24 @@ fn event_line(at_s: f64, sentence: &str, style: &Style) -> String {
     format!(" {:>9}  {}\n", text::duration(at_s), rows.join(&format!("\n{indent}")))
 }
 
+fn host(about: &About) -> String {
+    let memory = text::bytes(about.memory_bytes);
+    if about.kernel.is_empty() {
+        return format!("not known, {memory}");
+    }
+    format!("{}, Linux {}, {} CPUs, {memory}", about.host, about.kernel, about.cpus)
+}
+
 fn method(run: &Run, style: &Style) -> String {
     let about = &run.about;
     let achieved = run.interval_ms.achieved.map_or_else(|| "none".into(), |ms| format!("{ms:.0} ms"));
     let missed = run.interval_ms.missed.map(|missed| format!(", {} missed", text::count(missed)));
-    let interval = format!(
-        "asked {:.0} ms, achieved {achieved} (median), {} ticks{}",
-        run.interval_ms.asked,
-        text::count(run.ticks),
-        missed.unwrap_or_default()
-    );
-    let host = format!(
-        "{}, Linux {}, {} CPUs, {}",
-        about.host,
-        about.kernel,
-        about.cpus,
-        text::bytes(about.memory_bytes)
-    );
-    let mut lines = vec![Line::new("interval", interval), Line::new("host", host)];
+    // Of an imported recording it is not known.
+    let asked = Some(run.interval_ms.asked).filter(|asked| *asked > 0.0);
+    let asked = asked.map_or_else(|| "asked not known".into(), |asked| format!("asked {asked:.0} ms"));
+    let ticks = text::count(run.ticks);
+    let interval = format!("{asked}, achieved {achieved} (median), {ticks} ticks{}", missed.unwrap_or_default());
+    let mut lines = vec![Line::new("interval", interval), Line::new("host", host(about))];
     lines.push(Line::new(
         "started",
         format!("{} by nilo {} {}", about.started, about.nilo_version, about.verb),

@@ -46,7 +46,9 @@ pub fn percent(share: f64) -> String {
 /// must not drive the terminal.
 pub fn escape(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut safe, c| {
-        if is_hostile(c) {
+        if matches!(c, '\n' | '\t' | '\r') {
+            safe.push(' ');
+        } else if is_hostile(c) {
             safe.extend(c.escape_unicode());
         } else {
             safe.push(c);
@@ -119,7 +121,7 @@ mod tests {
 
     #[test]
     fn control_and_reordering_characters_are_shown_not_sent() {
-        assert_eq!(escape("a\x1b[31mb\nc\u{9b}\u{202e}"), "a\\u{1b}[31mb\\u{a}c\\u{9b}\\u{202e}");
+        assert_eq!(escape("a\x1b[31mb\nc\u{9b}\u{202e}"), "a\\u{1b}[31mb c\\u{9b}\\u{202e}");
         assert_eq!(escape("träin 日本"), "träin 日本");
     }
 

@@ -65,7 +65,7 @@ pub struct Columns {
 ///
 /// Prefixes: `meminfo.`, `vmstat.`, `psi.memory.` (`some_avg10` etc. in 1/100 %, `some_total` in µs),
 /// `cgroup.N.` (`usage`, `limit`, `reclaimable`, `shmem`, `swap`, `oom_kills`, `oom_events`, `max_events`),
-/// `nilo.` (`rss`: our own resident bytes), `device.N.`.
+/// `nilo.` (`rss`: our own resident bytes), `device.N.`, `import.` (`sampler_heap`: of the tool that recorded).
 /// The largest value (`u64::MAX`) means "no limit" or "not available at this tick".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
@@ -331,6 +331,13 @@ pub enum EventKind {
     Remains { what: String, bytes: u64 },
     /// Orphans that we waited for but no tick ever saw, all together.
     Unsampled { processes: u64, user_us: u64, system_us: u64, minor_faults: u64, maxrss_kib: u64 },
+    /// The recording covers so many runs of one command, one after the other: what they left behind is the
+    /// difference between the samples before and after. `span_ns`: from the first start to the last end, if known.
+    Repeats {
+        runs: u64,
+        #[serde(default)]
+        span_ns: Option<u64>,
+    },
     /// Anything else worth a line in the report.
     Note { text: String },
 }

@@ -21,6 +21,18 @@ fn meminfo(cached: u64, shmem: u64, slab: u64, anon: u64, unaccounted: u64) -> V
 }
 
 #[test]
+fn pages_on_their_way_back_are_not_called_outliving() {
+    let mut stream = Stream::new().columns(&MEMINFO);
+    stream.system(-100, Phase::Before, &meminfo(100, 10, 50, 200, 30));
+    stream.system(1_100, Phase::After, &meminfo(100, 10, 50, 200, 500));
+    stream.system(1_250, Phase::After, &meminfo(100, 10, 50, 200, 500));
+    let system = stream.exited(1_000).system;
+    assert_eq!(system.outlives_process_bytes, Some(0));
+    let unaccounted = system.outlives.last().unwrap();
+    assert_eq!((unaccounted.settled, unaccounted.change_bytes), (false, 470 * MIB as i64));
+}
+
+#[test]
 fn shared_memory_and_driver_pages_that_outlive_the_process_are_counted() {
     let mut stream = Stream::new().columns(&MEMINFO);
     for ms in [-300, -200, -100] {
@@ -28,7 +40,7 @@ fn shared_memory_and_driver_pages_that_outlive_the_process_are_counted() {
     }
     stream.system(100, Phase::During, &meminfo(300, 90, 60, 300, 80));
     stream.system(1_100, Phase::After, &meminfo(300, 90, 52, 210, 80));
-    stream.system(1_200, Phase::After, &meminfo(250, 74, 51, 200, 90));
+    stream.system(3_200, Phase::After, &meminfo(250, 74, 51, 200, 90));
     let system = stream.exited(1_000).system;
     let bytes: Vec<u64> = system.outlives.iter().map(|item| item.bytes / MIB).collect();
     // Shmem +64, slab +1 is noise, no kernel stacks told, unaccounted +50.

@@ -1,5 +1,7 @@
 //! The command line, as typed. Nothing outside this module knows clap.
 
+pub mod demo;
+pub mod import;
 pub mod value;
 
 use std::ffi::OsString;
@@ -7,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use nilometer_capture::relay::Steps;
 use nilometer_capture::watchdog::Amount;
 
 use crate::cmd::exit;
@@ -43,9 +46,23 @@ pub fn parse() -> Result<Cli, u8> {
     })
 }
 
-/// The help text.
-pub fn help() -> String {
-    Cli::command().render_help().to_string()
+/// Whether there is such a verb.
+pub fn has_verb(name: &str) -> bool {
+    Cli::command().find_subcommand(name).is_some()
+}
+
+#[cfg(test)]
+pub fn verbs() -> Vec<String> {
+    Cli::command().get_subcommands().map(|verb| verb.get_name().to_owned()).collect()
+}
+
+/// `nilo run -- COMMAND` as if typed.
+pub fn run_args(command: &[OsString]) -> Option<RunArgs> {
+    let words = ["nilo", "run", "--"].into_iter().map(OsString::from);
+    match Cli::try_parse_from(words.chain(command.iter().cloned())).ok()?.verb? {
+        Verb::Run(args) => Some(args),
+        _ => None,
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -56,6 +73,8 @@ pub enum Verb {
     Report(ReportArgs),
     Export(ExportArgs),
     List(ListArgs),
+    Import(import::ImportArgs),
+    Demo(demo::DemoArgs),
 }
 
 /// Run a command and tell how high its memory rose, what limits it, and whether it grows
@@ -86,6 +105,13 @@ pub struct RunArgs {
     /// command's own getrusage says)
     #[arg(long)]
     pub exact_step_peaks: bool,
+    /// Read steps from the command's output: tqdm, keras, or a regular expression whose first group
+    /// (or group `step`) is the step's number
+    #[arg(long, value_name = "REGEX", value_parser = Steps::new)]
+    pub steps: Option<Steps>,
+    /// Run the command N times into one directory, for comparison with noise
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub repeat: Option<u32>,
     /// Give the run a cgroup of its own, for the kernel's exact peak of the whole tree
     #[arg(long)]
     pub cgroup: bool,

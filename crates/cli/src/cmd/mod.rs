@@ -1,8 +1,10 @@
 //! One file per verb; each turns its arguments into a call and an exit code.
 
 pub mod attach;
+pub mod demo;
 pub mod exit;
 pub mod export;
+pub mod import;
 pub mod list;
 pub mod load;
 pub mod overview;

@@ -36,6 +36,7 @@ fn options(args: &RunArgs) -> Options {
         settle: args.settle,
         exact_step_peaks: args.exact_step_peaks,
         cgroup: args.cgroup,
+        steps: args.steps.clone(),
         limits: limits(&args.limits),
         grace: args.limits.grace,
         ..recording(&args.recording, Some(&args.depth), INTERVAL)

@@ -8,7 +8,22 @@ mod exits;
 mod watched;
 
 mod faults;
+mod hostile;
 mod outlives;
 mod peaks;
 mod roles;
+mod schema;
+mod steps;
 mod tree;
+
+mod counter;
+mod onlooker;
+mod pty;
+
+mod inherit;
+mod pid1;
+mod serial_terminal;
+mod signals;
+
+mod limited;
+mod serial_watchdog;

@@ -1,9 +1,11 @@
 //! Pure parsers over bytes: no files, no globals, no allocation where they run at each tick.
 
 pub mod cgroup;
+pub mod drm;
 pub mod environ;
 pub mod fields;
 pub mod kind;
+pub mod kmsg;
 pub mod loadavg;
 pub mod maps;
 pub mod mountinfo;

@@ -157,6 +157,45 @@ impl Chain {
     }
 }
 
+/// Whether a group for a job could be made inside ours, as far as looking tells: nothing is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    Free,
+    /// The directory is not ours, or mounted read-only.
+    NotWritable,
+    /// v2: our group has no memory controller to hand on.
+    NoController,
+    /// v2: other processes live in our group, so it cannot hand its controllers on.
+    Inhabited,
+}
+
+impl Chain {
+    /// What [`OwnGroup::create`] would meet; `me` is our pid as this tree knows it.
+    pub fn room(&self, me: i32) -> Room {
+        let is_writable = |name: &str| {
+            let path = if name.is_empty() { self.own.clone() } else { self.own.join(name) };
+            nix::unistd::eaccess(&path, nix::unistd::AccessFlags::W_OK).is_ok()
+        };
+        if !is_writable("") || !is_writable("cgroup.procs") {
+            return Room::NotWritable;
+        }
+        if self.version == Version::V1 || lists_memory(&self.own.join("cgroup.subtree_control")) {
+            return Room::Free;
+        }
+        if !lists_memory(&self.own.join("cgroup.controllers")) {
+            return Room::NoController;
+        }
+        let residents = std::fs::read(self.own.join("cgroup.procs")).unwrap_or_default();
+        let others = lines(&residents).filter(|pid| *pid != me.to_string().as_bytes()).count();
+        let is_root = !self.own.join("cgroup.type").exists(); // may have processes and children
+        match is_writable("cgroup.subtree_control") {
+            false => Room::NotWritable,
+            true if others > 0 && !is_root => Room::Inhabited,
+            true => Room::Free,
+        }
+    }
+}
+
 /// Joins also what begins with a slash.
 fn below(root: &Path, path: &str) -> PathBuf {
     let path = path.trim_start_matches('/');

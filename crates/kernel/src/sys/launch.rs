@@ -11,7 +11,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use super::{check, inherited};
 use super::limits::OpenFiles;
-use super::signals::Mask;
+use super::process::wait_for;
+use super::signals::{Mask, send};
 
 /// What to start, prepared before the fork so that the child allocates nothing.
 #[derive(Debug)]
@@ -20,7 +21,8 @@ pub struct Command {
     envp: Vec<CString>,
     inherited_mask: Mask,
     inherited_files: OpenFiles,
-    stdout_to_stderr: bool,
+    /// Descriptors that take the place of its standard output (1) and error (2).
+    redirected: Vec<(OwnedFd, RawFd)>,
 }
 
 impl Command {
@@ -31,12 +33,13 @@ impl Command {
         inherited_mask: Mask,
         inherited_files: OpenFiles,
     ) -> Self {
-        Self { argv, envp, inherited_mask, inherited_files, stdout_to_stderr: false }
+        Self { argv, envp, inherited_mask, inherited_files, redirected: Vec::new() }
     }
 
-    /// Its standard output goes to our standard error, because ours carries one document.
-    pub fn stdout_to_stderr(mut self, yes: bool) -> Self {
-        self.stdout_to_stderr = yes;
+    /// `fd` takes the place of the target's descriptor `number`.
+    #[must_use]
+    pub fn redirect(mut self, fd: OwnedFd, number: RawFd) -> Self {
+        self.redirected.push((fd, number));
         self
     }
 
@@ -55,7 +58,8 @@ impl Command {
             drop(error_read);
             self.become_target(&argv, &envp, go_read, error_write);
         }
-        Ok(Suspended { pid, go: File::from(go_write), exec_error: File::from(error_read) })
+        let leash = Leash { pid, go: Some(File::from(go_write)) };
+        Ok(Suspended { pid, leash, exec_error: File::from(error_read) })
     }
 
     fn become_target(
@@ -69,9 +73,9 @@ impl Command {
         let mut go = File::from(go);
         while matches!(go.read(&mut byte), Err(e) if e.kind() == std::io::ErrorKind::Interrupted) {}
         drop(go);
-        if self.stdout_to_stderr {
-            // SAFETY: replaces descriptor 1 of this child only.
-            unsafe { libc::dup2(2, 1) };
+        for (fd, number) in &self.redirected {
+            // SAFETY: replaces a descriptor of this child only.
+            unsafe { libc::dup2(fd.as_raw_fd(), *number) };
         }
         inherited::close_for_target();
         inherited::restore_for_target();
@@ -86,20 +90,38 @@ impl Command {
     }
 }
 
-/// A child that has not yet become the command.
+/// A child that has not yet become the command. Dropped without a release, it never does.
 #[derive(Debug)]
 pub struct Suspended {
     pub pid: i32,
-    go: File,
+    leash: Leash,
     exec_error: File,
 }
 
 impl Suspended {
     /// Lets the child exec. It may be stopped or killed before it does: [`Execing`] tells.
     pub fn release(mut self) -> Execing {
-        // A child that died meanwhile is told by `wait`.
-        let _ = self.go.write_all(&[1]);
+        if let Some(mut go) = self.leash.go.take() {
+            // A child that died meanwhile is told by `wait`.
+            let _ = go.write_all(&[1]);
+        }
         Execing(self.exec_error)
+    }
+}
+
+#[derive(Debug)]
+struct Leash {
+    pid: i32,
+    go: Option<File>,
+}
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        // Closing the pipe would let it run: that is for our death, not for an error of ours.
+        if self.go.is_some() {
+            let _ = send(self.pid, libc::SIGKILL);
+            wait_for(self.pid);
+        }
     }
 }
 
@@ -135,7 +157,7 @@ pub fn let_go(fd: RawFd) {
 }
 
 /// A pipe whose ends are closed by exec.
-fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
+pub(super) fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
     // SAFETY: `ends` has room for the two descriptors.
     check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;

@@ -5,16 +5,21 @@
 #![allow(unsafe_code)] // the calls below have no safe wrapper in `nix` or `std`
 
 pub mod clock;
+pub mod companion;
 pub mod inherited;
 pub mod inotify;
 pub mod launch;
 pub mod limits;
+pub mod memory;
+pub mod nvml;
 pub mod poll;
 pub mod process;
+pub mod pty;
 pub mod sentinel;
 pub mod signals;
 pub mod stop;
 pub mod terminal;
+pub mod trial;
 
 /// The last error of this thread, as `std::io::Error`.
 fn last_error() -> std::io::Error {

@@ -4,18 +4,30 @@ use std::os::fd::RawFd;
 
 use super::clock::monotonic_ns;
 
-/// A set of descriptors to wait on; built once and reused.
-#[derive(Debug, Default)]
-pub struct PollSet(Vec<libc::pollfd>);
+/// Most descriptors in one set: a loop waits for a handful.
+const MOST: usize = 8;
+
+/// A set of descriptors to wait on; lives on the stack, because a tick allocates nothing.
+#[derive(Debug)]
+pub struct PollSet {
+    entries: [libc::pollfd; MOST],
+    count: usize,
+}
+
+impl Default for PollSet {
+    fn default() -> Self {
+        Self { entries: [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; MOST], count: 0 }
+    }
+}
 
 impl PollSet {
-    pub fn clear(&mut self) {
-        self.0.clear();
-    }
-
-    /// Adds a descriptor to wait for input on. It must stay open while it is in the set.
+    /// Adds a descriptor to wait for input on; -1 keeps its position and is never ready. It must stay open
+    /// while it is in the set; more than eight are not waited for.
     pub fn add(&mut self, fd: RawFd) {
-        self.0.push(libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+        if let Some(entry) = self.entries.get_mut(self.count) {
+            entry.fd = fd;
+            self.count += 1;
+        }
     }
 
     /// Waits until `deadline_ns` (monotonic) or until a descriptor is ready; the positions that are.
@@ -25,15 +37,16 @@ impl PollSet {
             tv_sec: (left / 1_000_000_000) as libc::time_t,
             tv_nsec: (left % 1_000_000_000) as libc::c_long,
         };
-        // SAFETY: the slice is valid for its length; a null mask leaves signals as they are.
+        // SAFETY: the first `count` entries are valid; a null mask leaves signals as they are.
         let ready = unsafe {
             libc::ppoll(
-                self.0.as_mut_ptr(),
-                self.0.len() as libc::nfds_t,
+                self.entries.as_mut_ptr(),
+                self.count as libc::nfds_t,
                 &raw const timeout,
                 std::ptr::null(),
             )
         };
-        self.0.iter().enumerate().filter(move |(_, p)| ready > 0 && p.revents != 0).map(|(i, _)| i)
+        let waited = &self.entries[..self.count];
+        waited.iter().enumerate().filter(move |(_, p)| ready > 0 && p.revents != 0).map(|(i, _)| i)
     }
 }

@@ -183,9 +183,11 @@ pub(super) fn leaking() -> Run {
                 bytes: 0,
                 change_bytes: -12_288,
                 noise_bytes: 2 * MIB,
+                settled: true,
             }],
             ..System::default()
         },
+        repeats: None,
         steps: steps(),
         steps_seen: 120,
         phases: Vec::new(),

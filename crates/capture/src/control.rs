@@ -1,0 +1,133 @@
+//! The control socket: other verbs (and the target itself) ask the recording questions.
+//!
+//! One request a connection, one line of JSON each way: `{"do":"status"}`, `{"do":"mark","line":"step 3"}`.
+//! The socket is 0600 in a private directory with a short path (`sun_path` ends at 108 bytes).
+
+use std::fs::DirBuilder;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nilometer_kernel::sys::limits::effective_uid;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Variable that names the socket to the target.
+pub const CONTROL_VARIABLE: &str = "NILO_CONTROL";
+/// A client that does not finish its line in this time is not worth a late tick.
+const PATIENCE: Duration = Duration::from_millis(20);
+const LONGEST_REQUEST: u64 = 64 << 10;
+
+/// What can be asked.
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum Request {
+    /// Where the recording stands.
+    Status,
+    /// A line as in the marks file.
+    Mark { line: String },
+}
+
+#[derive(Debug)]
+pub struct Control {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Control {
+    /// Listens for the recording of `pid`.
+    pub fn open(pid: i32) -> std::io::Result<Self> {
+        let directory = private_directory()?;
+        let path = directory.join(format!("{pid}.sock"));
+        let _ = std::fs::remove_file(&path); // of a process that had our pid and was killed
+        let listener = UnixListener::bind(&path)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener, path })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn descriptor(&self) -> i32 {
+        self.listener.as_raw_fd()
+    }
+
+    /// Answers everybody who waits.
+    pub fn answer(&self, mut respond: impl FnMut(Request) -> Value) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            let _ = serve(&stream, &mut respond);
+        }
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn serve(stream: &UnixStream, respond: &mut impl FnMut(Request) -> Value) -> std::io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(LONGEST_REQUEST)).read_line(&mut line)?;
+    let answer = match serde_json::from_str(&line) {
+        Ok(request) => respond(request),
+        Err(error) => json!({"error": error.to_string(), "hint": "{\"do\":\"status\"} or {\"do\":\"mark\",\"line\":\"step 3\"}"}),
+    };
+    writeln!(&*stream, "{answer}")
+}
+
+/// `$XDG_RUNTIME_DIR/nilo` or `/tmp/nilo-UID`: ours alone, or not used.
+fn private_directory() -> std::io::Result<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|v| !v.is_empty() && v.len() < 60);
+    let directory = match runtime {
+        Some(runtime) if Path::new(&runtime).is_dir() => Path::new(&runtime).join("nilo"),
+        _ => PathBuf::from(format!("/tmp/nilo-{}", effective_uid())),
+    };
+    match DirBuilder::new().mode(0o700).create(&directory) {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(e),
+        _ => {}
+    }
+    let metadata = std::fs::symlink_metadata(&directory)?;
+    let ours = metadata.is_dir() && metadata.uid() == effective_uid() && metadata.mode().trailing_zeros() >= 6;
+    if ours { Ok(directory) } else { Err(std::io::ErrorKind::PermissionDenied.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_one_line_of_json() {
+        assert_eq!(serde_json::from_str::<Request>(r#"{"do":"status"}"#).unwrap(), Request::Status);
+        let mark = serde_json::from_str(r#"{"do":"mark","line":"step 3"}"#).unwrap();
+        assert_eq!(Request::Mark { line: "step 3".into() }, mark);
+    }
+
+    #[test]
+    fn a_client_is_answered_and_a_wrong_one_is_told_how() {
+        let control = Control::open(-(std::process::id() as i32)).unwrap();
+        for (question, expected) in [("{\"do\":\"status\"}", "\"fine\""), ("nonsense", "hint")] {
+            let client = UnixStream::connect(control.path()).unwrap();
+            writeln!(&client, "{question}").unwrap();
+            control.answer(|request| {
+                assert_eq!(request, Request::Status);
+                json!("fine")
+            });
+            let mut answer = String::new();
+            BufReader::new(client).read_line(&mut answer).unwrap();
+            assert!(answer.contains(expected), "{answer}");
+        }
+        let path = control.path().to_owned();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(control);
+        assert!(!path.exists());
+    }
+}

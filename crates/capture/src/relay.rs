@@ -1,0 +1,259 @@
+//! Steps from the target's own output (`--steps REGEX`): a process of ours stands between the target and
+//! where its output goes, copies every byte, and writes a mark for each line that names a step.
+//!
+//! It outlives `nilo`: the target never gets EIO or SIGPIPE because we died. A terminal stays a terminal
+//! (pseudo-terminal, its size follows), a pipe a pipe; streams that lead to the same place share one.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use nilometer_kernel::sys::clock::monotonic_ns;
+use nilometer_kernel::sys::companion::fork_companion;
+use nilometer_kernel::sys::poll::PollSet;
+use nilometer_kernel::sys::pty::{self, StandIn};
+use nilometer_kernel::sys::signals::{self, Mask, SignalFd};
+use regex::bytes::Regex;
+
+/// A line longer than this is copied, but not searched as a whole.
+const LONGEST_LINE: usize = 64 << 10;
+const SIGWINCH: i32 = 28;
+
+/// What the target writes to instead of our standard output and error.
+#[derive(Debug)]
+pub struct Relay {
+    pub pid: i32,
+    pub stdout: OwnedFd,
+    pub stderr: OwnedFd,
+}
+
+/// Ready-made expressions.
+pub fn preset(name: &str) -> Option<&'static str> {
+    match name {
+        "tqdm" => Some(r"(?:\|\s*|\s|^)(\d+)/\d+ \["),
+        "keras" => Some(r"^\s*(\d+)/\d+ "),
+        _ => None,
+    }
+}
+
+/// How steps are told in the output.
+#[derive(Debug, Clone)]
+pub struct Steps {
+    expression: Regex,
+    /// Look at a line before it ends: progress bars write theirs whole and end it with the next one.
+    unfinished_too: bool,
+}
+
+impl Steps {
+    /// From a preset's name or a regular expression.
+    pub fn new(word: &str) -> Result<Self, String> {
+        let expression = Regex::new(preset(word).unwrap_or(word))
+            .map_err(|e| format!("`{word}` is no regular expression: {e}"))?;
+        Ok(Self { expression, unfinished_too: preset(word).is_some() })
+    }
+}
+
+impl Relay {
+    /// Starts the relay. Must be called while this process has one thread, with the signals blocked.
+    pub fn start(steps: &Steps, marks: File, mask: &Mask) -> std::io::Result<Self> {
+        let (out, err) = (std::io::stdout(), std::io::stderr());
+        let shared = pty::are_same(out.as_fd(), err.as_fd());
+        let first = StandIn::like(out.as_fd())?;
+        let second = if shared { None } else { Some(StandIn::like(err.as_fd())?) };
+        let stdout = first.target_end;
+        let stderr = match &second {
+            Some(second) => pty::duplicate(second.target_end.as_fd())?,
+            None => pty::duplicate(stdout.as_fd())?,
+        };
+        let mut kept = vec![marks.into(), first.our_end, pty::duplicate(out.as_fd())?];
+        if let Some(second) = second {
+            kept.extend([second.our_end, pty::duplicate(err.as_fd())?]);
+        }
+        let pid = fork_companion(kept, |kept| copy_until_end(steps, mask, kept))?;
+        Ok(Self { pid, stdout, stderr })
+    }
+}
+
+/// One stream: from the target to where it was meant to go.
+struct Stream {
+    from: OwnedFd,
+    to: OwnedFd,
+    lines: Lines,
+}
+
+fn copy_until_end(steps: &Steps, mask: &Mask, kept: Vec<OwnedFd>) {
+    let mut kept = kept.into_iter();
+    let Some(mut marks) = kept.next().map(File::from) else { return };
+    let mut streams = Vec::new();
+    while let (Some(from), Some(to)) = (kept.next(), kept.next()) {
+        streams.push(Stream { from, to, lines: Lines::new(steps.unfinished_too) });
+    }
+    signals::ignore_sigpipe(); // the target shall learn of a closed reader, not we
+    let Ok(signals) = SignalFd::new(mask) else { return };
+    let mut counter = StepCounter::default();
+    let mut buffer = vec![0u8; 64 << 10];
+    while !streams.is_empty() {
+        let ready = wait(&signals, &streams);
+        follow_window(&signals, &streams);
+        let mut position = 0;
+        streams.retain_mut(|stream| {
+            position += 1;
+            !ready.contains(&position) || stream.copy(&mut buffer, |line| counter.look(&steps.expression, line, &mut marks))
+        });
+    }
+}
+
+/// Positions (from 1) of the streams that have something to read.
+fn wait(signals: &SignalFd, streams: &[Stream]) -> Vec<usize> {
+    let mut poll = PollSet::default();
+    poll.add(signals::raw(signals));
+    for stream in streams {
+        poll.add(stream.from.as_raw_fd());
+    }
+    let hour_ns = 3_600_000_000_000;
+    poll.wait_until(monotonic_ns() + hour_ns).filter(|position| *position > 0).collect()
+}
+
+fn follow_window(signals: &SignalFd, streams: &[Stream]) {
+    while let Some(signal) = signals.next() {
+        for stream in streams.iter().filter(|_| signal.number == SIGWINCH) {
+            pty::copy_window_size(stream.to.as_fd(), stream.from.as_fd());
+        }
+    }
+}
+
+impl Stream {
+    /// False at the end of the stream, or when nobody reads it any more (the target is told by the closed end).
+    fn copy(&mut self, buffer: &mut [u8], see: impl FnMut(&[u8])) -> bool {
+        let read = pty::read_some(self.from.as_fd(), buffer);
+        if read == 0 || pty::write_all(self.to.as_fd(), &buffer[..read]).is_err() {
+            return false;
+        }
+        self.lines.feed(&buffer[..read], see);
+        true
+    }
+}
+
+/// Cuts a stream into lines; progress bars end theirs with a carriage return.
+struct Lines {
+    carried: Vec<u8>,
+    unfinished_too: bool,
+}
+
+impl Lines {
+    fn new(unfinished_too: bool) -> Self {
+        Self { carried: Vec::new(), unfinished_too }
+    }
+
+    fn feed(&mut self, bytes: &[u8], mut see: impl FnMut(&[u8])) {
+        for piece in bytes.split_inclusive(|b| matches!(b, b'\n' | b'\r')) {
+            self.carried.extend_from_slice(piece);
+            let whole = piece.ends_with(b"\n") || piece.ends_with(b"\r");
+            if whole || self.carried.len() > LONGEST_LINE {
+                see(&plain(&self.carried));
+                self.carried.clear();
+            }
+        }
+        if self.unfinished_too && !self.carried.is_empty() {
+            see(&plain(&self.carried));
+        }
+    }
+}
+
+/// The line without terminal escapes (`ESC [ … letter`).
+fn plain(line: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(line.len());
+    let mut bytes = line.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            0x1b if bytes.peek() == Some(&b'[') => {
+                bytes.by_ref().find(u8::is_ascii_alphabetic);
+            }
+            b'\n' | b'\r' => {}
+            _ => text.push(byte),
+        }
+    }
+    text
+}
+
+/// Numbers of steps as the output tells them, made to count on where a new epoch begins again at the start.
+#[derive(Debug, Default)]
+struct StepCounter {
+    base: u64,
+    last: Option<u64>,
+    matches: u64,
+}
+
+impl StepCounter {
+    fn look(&mut self, steps: &Regex, line: &[u8], marks: &mut File) {
+        if let Some(step) = self.step(steps, line) {
+            // One write: the marks file is shared with the target.
+            let _ = marks.write_all(format!("step {step} ns={}\n", monotonic_ns()).as_bytes());
+        }
+    }
+
+    /// The step that begins with this line, if it is another than before.
+    fn step(&mut self, steps: &Regex, line: &[u8]) -> Option<u64> {
+        let found = steps.captures(line)?;
+        let number = if let Some(text) = found.name("step").or_else(|| found.get(1)) {
+            std::str::from_utf8(text.as_bytes()).ok()?.parse().ok()?
+        } else {
+            self.matches += 1;
+            self.matches
+        };
+        if self.last == Some(number) {
+            return None;
+        }
+        if let Some(last) = self.last.filter(|last| number < *last) {
+            self.base += last;
+        }
+        self.last = Some(number);
+        Some(self.base + number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(word: &str, output: &[&str]) -> Vec<u64> {
+        let steps = Steps::new(word).unwrap();
+        let mut counter = StepCounter::default();
+        let mut found = Vec::new();
+        let mut lines = Lines::new(steps.unfinished_too);
+        for piece in output {
+            lines.feed(piece.as_bytes(), |line| found.extend(counter.step(&steps.expression, line)));
+        }
+        found
+    }
+
+    #[test]
+    fn tqdm_lines_count_on_over_epochs() {
+        let bar = |n| format!("\r {n}0%|##  | {n}/10 [00:01<00:02,  3.9it/s, loss=0.1]");
+        let output: Vec<String> = [0, 1, 2, 9, 10, 0, 1].map(bar).to_vec();
+        let output: Vec<&str> = output.iter().map(String::as_str).collect();
+        assert_eq!(steps("tqdm", &output), [0, 1, 2, 9, 10, 10, 11]);
+    }
+
+    #[test]
+    fn keras_lines_with_escapes() {
+        let line = "\u{1b}[1m 3/100\u{1b}[0m \u{1b}[32m━\u{1b}[0m 1s 9ms/step\n";
+        assert_eq!(steps("keras", &[line]), [3]);
+    }
+
+    #[test]
+    fn an_expression_without_a_group_counts_its_matches() {
+        assert_eq!(steps("^loss", &["loss 1\nlo", "ss 2\nother\nloss 3\n"]), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_named_group_is_preferred() {
+        assert_eq!(steps(r"epoch (\d+) it (?P<step>\d+)", &["epoch 9 it 4\n"]), [4]);
+        assert!(Steps::new("(").is_err());
+    }
+
+    #[test]
+    fn half_a_number_is_no_step() {
+        assert_eq!(steps(r"step (\d+)", &["step 1", "2\n"]), [12]);
+    }
+}
