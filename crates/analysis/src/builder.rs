@@ -167,7 +167,7 @@ impl RunBuilder {
         match &event.what {
             EventKind::Started => self.clock.started(event.at_ns),
             EventKind::Exited => self.clock.exited(event.at_ns),
-            EventKind::PeaksReset { .. } => self.steps.peaks_reset(),
+            EventKind::PeaksReset { step } => self.steps.peaks_reset(*step),
             EventKind::Repeats { runs, span_ns } => self.repeats.told(*runs, *span_ns),
             EventKind::Remains { what, bytes } => self.system.remains(what, *bytes),
             EventKind::Unsampled { processes, user_us, system_us, minor_faults, maxrss_kib } => {

@@ -52,6 +52,13 @@ struct GroupCounters {
     usage: Option<u64>,
 }
 
+impl GroupCounters {
+    /// Below 0 without a limit.
+    fn filled(&self) -> f64 {
+        self.limit.map_or(-1.0, |limit| share(self.usage.unwrap_or(0) as f64, limit as f64))
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct CauseFinder {
     groups: BTreeMap<u32, GroupCounters>,
@@ -90,17 +97,22 @@ impl CauseFinder {
         self.machine.delta().max(groups)
     }
 
-    /// The group whose limit was hit: events of a group count for all above it, so the lowest one.
-    /// Kills count where the victim lived, events where the limit is.
+    /// The group whose limit was hit. Kills count where the victim lived (v1) and above it (v2), events (v2
+    /// only) from the limit upwards: the lowest one with an event, or else the fullest one with a limit.
     fn oom_group(&self) -> Option<(u32, &GroupCounters)> {
-        let killed = self.groups.values().any(|group| group.kills.rose());
-        let hit = |(_, group): &(&u32, &GroupCounters)| group.events.rose();
-        let limited = |(_, group): &(&u32, &GroupCounters)| group.kills.rose() && group.limit.is_some();
-        let lowest = self.groups.iter().find(hit).or_else(|| self.groups.iter().find(limited));
-        lowest
-            .or_else(|| self.groups.iter().find(|(_, group)| group.kills.rose()))
-            .filter(|_| killed)
-            .map(|(number, group)| (*number, group))
+        if self.victims_here() == 0 {
+            return None;
+        }
+        let hit = self.groups.iter().find(|(_, group)| group.events.rose());
+        let fullest = || self.groups.iter().max_by(|(_, a), (_, b)| a.filled().total_cmp(&b.filled()));
+        hit.or_else(|| fullest().filter(|(_, group)| group.limit.is_some())).map(|(number, group)| (*number, group))
+    }
+
+    /// OOM kills in the group of the process. The kernel counts each one in the group of its victim, whatever
+    /// ran out (`__oom_kill_process`, mm/oom_kill.c); one that only a group above or the machine knows of
+    /// happened elsewhere.
+    fn victims_here(&self) -> u64 {
+        self.groups.values().next().and_then(|own| own.kills.delta()).unwrap_or(0)
     }
 
     pub(crate) fn finish(&self, scene: Scene<'_>) -> Exit {
@@ -148,13 +160,17 @@ impl CauseFinder {
     fn no_killer(&self) -> String {
         match (self.machine.delta(), self.groups.is_empty()) {
             (None, true) => "SIGKILL; OOM counters could not be read".into(),
+            (Some(kills @ 1..), false) => format!(
+                "SIGKILL; oom_kill of the machine rose by {kills}, but not that of the cgroup of the process: \
+                 the kernel killed others, and somebody sent this one"
+            ),
             _ => "SIGKILL; no OOM counter moved, so somebody sent it".into(),
         }
     }
 
     fn oom(&self, scene: Scene<'_>) -> Option<Finding> {
         if let Some((number, group)) = self.oom_group() {
-            let kills = group.kills.delta().unwrap_or(0).max(1);
+            let kills = self.victims_here();
             let mut evidence =
                 vec![format!("oom_kill of the {} rose by {kills}", scene.limits.group_name(number))];
             evidence.extend(group.limit.map(|limit| format!("its limit: {}", text::bytes(limit))));
@@ -162,8 +178,10 @@ impl CauseFinder {
             return Some((Cause::CgroupOom, false, evidence));
         }
         let kills = self.machine.delta().filter(|kills| *kills > 0)?;
-        let mut evidence =
-            vec![format!("oom_kill of the machine rose by {kills}, that of its cgroups did not")];
+        if !self.groups.is_empty() && self.victims_here() == 0 {
+            return None;
+        }
+        let mut evidence = vec![format!("oom_kill of the machine rose by {kills}, and no cgroup of the process has a limit")];
         evidence.extend(who_grew(scene));
         Some((Cause::SystemOom, false, evidence))
     }

@@ -35,6 +35,7 @@ impl Closing {
         let launcher_bytes = builder.system.launcher_bytes().or(own).unwrap_or(0);
         let peak = find_peak(&builder, launcher_bytes);
         let limit = builder.limits.finish(peak.as_ref(), &builder.clock);
+        let ending = with_manifest(ending, &builder.manifest);
         Self { builder, ending, steps, launcher_bytes, peak, limit }
     }
 
@@ -79,19 +80,30 @@ impl Closing {
     }
 
     fn missed(&self) -> Option<u64> {
-        self.builder.end.as_ref().map(|end| end.missed_ticks)
+        self.builder.end.as_ref().filter(|_| !self.is_imported()).map(|end| end.missed_ticks)
+    }
+
+    /// Another tool recorded it: there was no target, and what it cost or missed is not known.
+    fn is_imported(&self) -> bool {
+        self.builder.manifest.verb == "import"
     }
 
     fn exit(&self) -> Exit {
         let b = &self.builder;
-        let told = b.end.as_ref().and_then(|end| end.exit.as_ref()).or(b.target_exit.as_ref());
-        b.cause.finish(Scene {
+        let in_manifest = b.manifest.end.as_ref().and_then(|end| end.exit.as_ref());
+        let in_log = b.end.as_ref().and_then(|end| end.exit.as_ref()).or(b.target_exit.as_ref());
+        let told = in_log.or(in_manifest);
+        let mut exit = b.cause.finish(Scene {
             exit: told,
             cut: self.ending != LogEnding::Clean,
             limits: &b.limits,
             processes: &b.processes,
             last_s: b.clock.seconds(b.clock.last_ns()),
-        })
+        });
+        if self.is_imported() {
+            exit.evidence = vec!["imported: there was no target".into()];
+        }
+        exit
     }
 
     fn largest_process(&self) -> Option<LargestProcess> {
@@ -109,9 +121,8 @@ impl Closing {
         b.composition.finish(b.processes.all(), b.peak.at_ns(), &b.clock)
     }
 
-    /// Of an imported recording it is not known.
     fn cost(&self) -> Option<Cost> {
-        if self.builder.manifest.verb == "import" {
+        if self.is_imported() {
             return None;
         }
         let told = self.builder.end.as_ref().map(|end| end.cost);
@@ -165,6 +176,17 @@ impl Closing {
             .iter()
             .map(|(at_ns, bytes)| (clock.seconds(*at_ns), *bytes as f64))
             .collect()
+    }
+}
+
+/// The manifest is written before the last of the log: if it knows of the end, nobody killed nilo.
+fn with_manifest(ending: LogEnding, manifest: &Manifest) -> LogEnding {
+    match ending {
+        LogEnding::Cut { at_ns, why } if manifest.end.is_some() => LogEnding::Cut {
+            at_ns,
+            why: format!("{why}; nilo ended in order, so the disk refused the rest or it was lost later"),
+        },
+        ending => ending,
     }
 }
 

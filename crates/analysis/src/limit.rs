@@ -109,23 +109,18 @@ impl LimitFinder {
     }
 
     pub(crate) fn name(&self, room: &Room) -> String {
-        match (room.owner, &self.told) {
-            (Owner::Machine, _) => MACHINE.into(),
-            (Owner::Group(_), Some((bytes, source)))
-                if *bytes == room.limit && source.starts_with("cgroup") =>
-            {
-                source.clone()
-            }
-            (Owner::Group(number), _) => self.group_name(number),
+        match room.owner {
+            Owner::Machine => MACHINE.into(),
+            Owner::Group(number) => self.group_name(number),
         }
     }
 
+    /// By its path where that is known: the manifest names the group whose limit bound at the start.
     pub(crate) fn group_name(&self, number: u32) -> String {
+        let is_told = |bytes: u64| self.groups.get(&number) == Some(&bytes) && bytes != u64::MAX;
         match (number, &self.told) {
+            (_, Some((bytes, source))) if source.starts_with("cgroup") && is_told(*bytes) => source.clone(),
             (0, _) => "cgroup of the process".into(),
-            (_, Some((_, source))) if source.starts_with("cgroup") && self.groups.len() == 1 => {
-                source.clone()
-            }
             _ => format!("cgroup {number} above that of the process"),
         }
     }

@@ -38,6 +38,8 @@ struct Step {
 pub(crate) struct StepTracker {
     kept: Thinned<Step>,
     current: Option<Step>,
+    /// The one before it: a reading between its end and the reset of the marks may still raise its peak.
+    ended: Option<Step>,
     /// Steps of the first process that marks any; those of others run beside it.
     leader: Option<i32>,
     pub(crate) foreign_marks: u64,
@@ -60,6 +62,7 @@ impl StepTracker {
         Self {
             kept: Thinned::new(STEPS),
             current: None,
+            ended: None,
             leader: None,
             foreign_marks: 0,
             ordered: true,
@@ -115,7 +118,9 @@ impl StepTracker {
     fn end_step(&mut self, at_ns: u64) -> Option<Step> {
         let mut step = self.current.take()?;
         step.end_ns = at_ns.max(step.start_ns);
-        self.kept.push(step);
+        if let Some(before) = self.ended.replace(step) {
+            self.kept.push(before);
+        }
         Some(step)
     }
 
@@ -130,10 +135,15 @@ impl StepTracker {
         }
     }
 
-    pub(crate) fn peaks_reset(&mut self) {
-        if let Some(step) = &mut self.current {
-            step.reset = true;
+    /// Marks that ticks saw between the beginning of the step and this reset were reached in the step before.
+    pub(crate) fn peaks_reset(&mut self, number: u64) {
+        let Some(step) = self.current.as_mut().filter(|step| step.number == number && !step.reset) else {
+            return;
+        };
+        if let Some(before) = self.ended.as_mut().filter(|before| step.method == ROSE && step.peak > before.peak) {
+            (before.peak, before.method) = (step.peak, step.method);
         }
+        (step.peak, step.method, step.reset) = (self.level, NOTHING, true);
     }
 
     pub(crate) fn tick(&mut self, moment: &Moment) {
@@ -151,6 +161,9 @@ impl StepTracker {
         let end_ns = clock.end_ns();
         self.end_phase(end_ns);
         let last = self.end_step(end_ns);
+        if let Some(ended) = self.ended.take() {
+            self.kept.push(ended);
+        }
         let (seen, stride) = (self.kept.seen(), self.kept.stride());
         let mut steps = self.kept.items().to_vec();
         steps.extend(last.filter(|last| steps.last().is_none_or(|kept| kept.ordinal != last.ordinal)));

@@ -12,6 +12,8 @@ use crate::watchdog::{Crossing, View, crossing, needs_walk, next_look_ns};
 
 /// The whole post-mortem, from the stop to the release, takes no longer.
 const POST_MORTEM_NS: u64 = 5_000_000_000;
+/// Walks that decide whether the tree has crossed a limit.
+const WALK_NS: u64 = 1_000_000_000;
 /// How long we try to bring every thread to a stop.
 const STOP_NS: u64 = 1_000_000_000;
 /// After SIGKILL the tree is gone within this, or stuck in the kernel.
@@ -34,13 +36,22 @@ impl Session {
             return;
         }
         let mut view = self.view();
-        if needs_walk(&self.options.limits, &view) {
-            self.recorder.walk_now();
+        if needs_walk(&self.options.limits, &view) && self.may_walk() {
+            // Not under the budget of the ordinary walks, which may be used up or off: a limit was asked for.
+            self.recorder.walk_all(monotonic_ns() + WALK_NS);
             view = self.view();
         }
         if let Some(crossing) = crossing(&self.options.limits, &view) {
             self.enforce(&crossing);
         }
+    }
+
+    /// Walks that settle a doubt take no more than a tenth of our time.
+    fn may_walk(&self) -> bool {
+        let members = self.recorder.tree.members();
+        let cost_ns: u64 = members.iter().map(|m| m.walk_cost_ns).sum();
+        let last_ns = members.iter().map(|m| m.walked_ns).max().unwrap_or(0);
+        monotonic_ns().saturating_sub(last_ns) >= cost_ns * 9
     }
 
     pub fn next_look_ns(&self) -> u64 {

@@ -162,8 +162,8 @@ impl Launched {
             inherited_mask.restore();
             return Err(Error::Exec { command: program, source });
         }
-        session.recorder.event(started_ns, EventKind::Started);
         session.recorder.tree.begin(started_ns);
+        session.recorder.event(started_ns, EventKind::Started);
         session.watch(started_ns);
         let ended_ns = monotonic_ns();
         session.recorder.event(ended_ns, EventKind::Exited);

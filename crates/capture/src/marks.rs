@@ -23,6 +23,8 @@ pub struct Marks {
     file: File,
     watch: Option<Watch>,
     pending: Vec<u8>,
+    /// The beginning of the present line was too long and is gone; so must be its rest.
+    skipping: bool,
     looked_ns: u64,
     pub malformed: u64,
 }
@@ -32,7 +34,7 @@ impl Marks {
     pub fn create(path: &Path, now_ns: u64) -> std::io::Result<Self> {
         let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
         let watch = Watch::modifications(path).ok();
-        Ok(Self { file, watch, pending: Vec::new(), looked_ns: now_ns, malformed: 0 })
+        Ok(Self { file, watch, pending: Vec::new(), skipping: false, looked_ns: now_ns, malformed: 0 })
     }
 
     /// Becomes readable when a line was appended.
@@ -59,7 +61,10 @@ impl Marks {
     fn take_lines(&mut self, now_ns: u64, take: &mut impl FnMut(Mark)) {
         let mut begin = 0;
         while let Some(length) = self.pending[begin..].iter().position(|b| *b == b'\n') {
-            match parse_line(&self.pending[begin..begin + length], now_ns, self.looked_ns) {
+            let line = &self.pending[begin..begin + length];
+            let mark = parse_line(line, now_ns, self.looked_ns).filter(|_| length <= LONGEST_LINE);
+            match mark {
+                _ if std::mem::take(&mut self.skipping) => {}
                 Some(mark) => take(mark),
                 None => self.malformed += 1,
             }
@@ -68,7 +73,7 @@ impl Marks {
         self.pending.drain(..begin);
         if self.pending.len() > LONGEST_LINE {
             self.pending.clear();
-            self.malformed += 1;
+            self.malformed += u64::from(!std::mem::replace(&mut self.skipping, true));
         }
     }
 }
@@ -141,6 +146,22 @@ mod tests {
     fn phases_and_notes_keep_their_words() {
         assert_eq!(mark("phase warm up").unwrap().what, MarkKind::Phase("warm up".into()));
         assert_eq!(mark("note a=b pid=x").unwrap().what, MarkKind::Note("a=b pid=x".into()));
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_one_malformed_line_however_it_arrives() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("marks");
+        let mut marks = Marks::create(&path, 0).unwrap();
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        let mut seen = Vec::new();
+        let long = "x".repeat(LONGEST_LINE);
+        for part in ["note ", &long, &long, " step 4\nstep 5\nnote ", &long, "\n", "step 6\n"] {
+            std::io::Write::write_all(&mut file, part.as_bytes()).unwrap();
+            marks.look(1, |mark| seen.push(mark.what));
+        }
+        assert_eq!(seen, [MarkKind::Step(5), MarkKind::Step(6)]);
+        assert_eq!(marks.malformed, 2);
     }
 
     #[test]

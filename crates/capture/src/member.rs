@@ -11,6 +11,10 @@ use crate::bounds::Walk;
 /// Memory counters are read anew at least this often, changed or not.
 const REFRESH_NS: u64 = 1_000_000_000;
 
+/// So many looks after it was found its command line is read again: between `fork` and the end of an `exec`
+/// it is its parent's, or empty, and the short name may stay the same (Python that spawns Python).
+const YOUNG_LOOKS: u8 = 3;
+
 /// What we know of a process and keep open of it.
 #[derive(Debug)]
 pub struct Member {
@@ -33,6 +37,7 @@ pub struct Member {
     files: ProcessFiles,
     rss_pages: u64,
     status_ns: u64,
+    young_looks: u8,
 }
 
 /// What a look at a member found.
@@ -67,6 +72,7 @@ impl Member {
             files,
             rss_pages: 0,
             status_ns: 0,
+            young_looks: YOUNG_LOOKS,
         })
     }
 
@@ -108,6 +114,13 @@ impl Member {
         let same_faults = stat.minflt == self.sample.minor_faults && stat.majflt == self.sample.major_faults;
         let same = same_faults && stat.rss_pages == self.rss_pages;
         !same || now_ns.saturating_sub(self.status_ns) >= REFRESH_NS
+    }
+
+    /// Was it found just now? True for its first looks.
+    pub fn grows_up(&mut self) -> bool {
+        let young = self.young_looks > 0;
+        self.young_looks = self.young_looks.saturating_sub(1);
+        young
     }
 
     /// The next look reads everything anew (its high-water mark was reset).

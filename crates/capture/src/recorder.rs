@@ -240,6 +240,9 @@ impl Recorder {
     /// Walks every member whatever it costs, until the deadline: the tree stands still for this.
     pub fn walk_all(&mut self, deadline_ns: u64) {
         self.slow.walk_all(&self.proc, self.tree.members_mut(), deadline_ns, &mut self.out);
+        if monotonic_ns() < deadline_ns {
+            self.bounds.all_walked();
+        }
         self.settle_walks(monotonic_ns());
     }
 

@@ -158,14 +158,15 @@ impl Session {
         }
     }
 
-    /// Waits for signals and answers them, until `due_ns` or until `other` is readable; true when it is.
+    /// Waits for signals and answers them, until `due_ns` or until `other` is readable; true when it is, and
+    /// then signals wait.
     pub fn wait_for_signals(&mut self, other: Option<BorrowedFd<'_>>, due_ns: u64) -> bool {
         let mut poll = PollSet::default();
         poll.add(signals::raw(&self.signals));
         poll.add(other.map_or(-1, |fd| fd.as_raw_fd()));
         let mut ready = [false; 2];
         poll.wait_until(due_ns).for_each(|position| ready[position] = true);
-        if ready[0] {
+        if ready[0] && !ready[1] {
             self.take_signals();
         }
         ready[1]
@@ -218,7 +219,7 @@ impl Session {
         if started && !self.recorder.tree.contains(sender) {
             self.recorder.tree.discover(monotonic_ns()); // the sender may be a child of an instant ago
         }
-        let from_tree = self.recorder.tree.contains(sender);
+        let from_tree = self.is_child(sender) || self.recorder.tree.contains(sender);
         Arrival { number, from_kernel, to_group, from_tree, from_us }
     }
 

@@ -37,6 +37,8 @@ pub struct Tree {
     last_pid_file: Option<LastPid>,
     last_pid: Option<i32>,
     foreign: HashSet<i32>,
+    /// Numbers given out that had no process at the last look: ended, or a `fork` that was not done.
+    unborn: Vec<i32>,
     scanned_ns: u64,
     reread_ns: u64,
     buffer: Vec<u8>,
@@ -63,6 +65,7 @@ impl Tree {
             last_pid_file,
             last_pid: None,
             foreign: HashSet::new(),
+            unborn: Vec::new(),
             scanned_ns: 0,
             reread_ns: 0,
             buffer: Vec::with_capacity(8192),
@@ -94,7 +97,11 @@ impl Tree {
 
     /// Adds the root itself.
     pub fn begin(&mut self, now_ns: u64) -> bool {
+        // First of all its mark: a short target may be gone before the first tick.
+        let early = self.proc.read_status(self.root, &mut self.buffer).ok();
         self.add(self.root, now_ns);
+        let mark = early.and_then(|status| status.vm_hwm_kib).unwrap_or(0);
+        self.members.iter_mut().for_each(|member| member.hwm_kib = mark);
         self.contains(self.root)
     }
 
@@ -110,6 +117,10 @@ impl Tree {
             }
             _ => None,
         };
+        for pid in std::mem::take(&mut self.unborn) {
+            self.consider(pid, now_ns);
+        }
+        self.unborn.clear();
         match span {
             Some(0) => {}
             Some(span) => self.probe(newest.unwrap_or(0) - span + 1, span, now_ns),
@@ -149,7 +160,10 @@ impl Tree {
         if self.pids.contains(&pid) || self.own.contains(&pid) {
             return false;
         }
-        let Ok(status) = self.proc.read_status(pid, &mut self.buffer) else { return false };
+        let Ok(status) = self.proc.read_status(pid, &mut self.buffer) else {
+            self.unborn.push(pid);
+            return false;
+        };
         let orphan = self.adopts && self.own.first() == Some(&status.ppid);
         let ours = status.is_thread_leader() && (self.pids.contains(&status.ppid) || orphan);
         if ours {
@@ -229,7 +243,7 @@ impl Tree {
                     position += 1;
                 }
                 Look::Alive => {
-                    if reread {
+                    if member.grows_up() || reread {
                         self.notice_exec(position, now_ns);
                     }
                     position += 1;

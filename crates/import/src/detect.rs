@@ -85,9 +85,15 @@ mod tests {
     #[test]
     fn the_first_line_tells() {
         let found = detect(b"\nmicrotime 1462118400.1\nMemTotal: 1 kB\n").unwrap();
-        assert_eq!(found, Detected { format: Format::MeminfoLog, why: "line 2 begins with `microtime`".into() });
+        assert_eq!(
+            found,
+            Detected { format: Format::MeminfoLog, why: "line 2 begins with `microtime`".into() }
+        );
         let glued = detect(format!("1461693208.8298{HEADER}\nMem:").as_bytes()).unwrap();
-        assert_eq!((glued.format, glued.why.as_str()), (Format::FreeLog, "line 1 is a time and the header of `free`"));
+        assert_eq!(
+            (glued.format, glued.why.as_str()),
+            (Format::FreeLog, "line 1 is a time and the header of `free`")
+        );
         let plain = detect(HEADER.as_bytes()).unwrap();
         assert_eq!((plain.format, plain.why.as_str()), (Format::FreeLog, "line 1 is the header of `free`"));
     }

@@ -1,12 +1,14 @@
 //! Our records, with a header before the first and times from the log's own stamps.
 
-use nilometer_trace::record::{Column, Columns, Event, EventKind, Header, Mark, MarkKind, Phase, Record, Tick, Unit};
 use nilometer_trace::FORMAT_VERSION;
+use nilometer_trace::record::{
+    Column, Columns, Event, EventKind, Header, Mark, MarkKind, Phase, Record, Tick, Unit,
+};
 
+use crate::Sink;
 use crate::error::Error;
 use crate::outline::Outline;
 use crate::time::{FIRST_NS, Timeline};
-use crate::Sink;
 
 /// The heap of the sampler that wrote the foreign log.
 pub(crate) const SAMPLER_HEAP: &str = "import.sampler_heap";
@@ -50,14 +52,23 @@ impl<'a, 's> Emitter<'a, 's> {
         }))
     }
 
-    pub(crate) fn columns<'n>(&mut self, columns: impl Iterator<Item = (&'n str, Unit)>) -> Result<(), Error> {
+    pub(crate) fn columns<'n>(
+        &mut self,
+        columns: impl Iterator<Item = (&'n str, Unit)>,
+    ) -> Result<(), Error> {
         let columns = columns.map(|(name, unit)| Column { name: name.into(), unit }).collect();
         self.put(&Record::Columns(Columns { columns }))
     }
 
     pub(crate) fn tick(&mut self, at_ns: u64, phase: Phase, system: &[u64]) -> Result<(), Error> {
         self.outline.ticks += 1;
-        self.put(&Record::Tick(Tick { at_ns, phase, tree: None, system: system.to_vec(), processes: Vec::new() }))
+        self.put(&Record::Tick(Tick {
+            at_ns,
+            phase,
+            tree: None,
+            system: system.to_vec(),
+            processes: Vec::new(),
+        }))
     }
 
     pub(crate) fn event(&mut self, at_ns: u64, what: EventKind) -> Result<(), Error> {

@@ -8,7 +8,8 @@ use crate::time::parse_stamp;
 
 const KIB: &str = "the log must come from `free` without options, which prints kB";
 const OLD: &str = "an output of `free` is: header, Mem:, -/+ buffers/cache:, Swap:";
-const NEW: &str = "record with nilo instead:  nilo record --interval 1s   (or: watch /proc/meminfo, a meminfo-log)";
+const NEW: &str =
+    "record with nilo instead:  nilo record --interval 1s   (or: watch /proc/meminfo, a meminfo-log)";
 
 const WORDS: [&str; 6] = ["total", "used", "free", "shared", "buffers", "cached"];
 
@@ -30,17 +31,23 @@ pub(crate) fn parse_head(line: &str) -> Option<Result<Head, Fault>> {
 
 fn head(before: &[&str], words: &[&str]) -> Result<Head, Fault> {
     if words.contains(&"buff/cache") {
-        return Err(Fault::new("the `free` of procps 3.3.10 or newer: buffers and cache are one number in it", NEW));
+        return Err(Fault::new(
+            "the `free` of procps 3.3.10 or newer: buffers and cache are one number in it",
+            NEW,
+        ));
     }
     if words != WORDS {
-        return Err(Fault::new(format!("columns that are not those of `free`: {}", quoted(&words.join(" "))), OLD));
+        return Err(Fault::new(
+            format!("columns that are not those of `free`: {}", quoted(&words.join(" "))),
+            OLD,
+        ));
     }
     Ok(Head { stamp: before.first().map(|word| parse_stamp(word)).transpose()? })
 }
 
 /// All in kB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Free {
+pub(crate) struct Reading {
     pub(crate) total: u64,
     free: u64,
     shared: u64,
@@ -50,7 +57,7 @@ pub(crate) struct Free {
     swap_free: u64,
 }
 
-/// What the values of [`Free::values`] are.
+/// What the values of [`Reading::values`] are.
 pub(crate) const COLUMNS: [(&str, Unit); 7] = [
     ("meminfo.MemTotal", Unit::Kib),
     ("meminfo.MemFree", Unit::Kib),
@@ -61,15 +68,17 @@ pub(crate) const COLUMNS: [(&str, Unit); 7] = [
     ("meminfo.SwapFree", Unit::Kib),
 ];
 
-impl Free {
+impl Reading {
     pub(crate) fn values(&self) -> [u64; 7] {
         [self.total, self.free, self.shared, self.buffers, self.cached, self.swap_total, self.swap_free]
     }
 }
 
 /// The three lines after the header; `None` where the file ends before.
-pub(crate) fn read(lines: &mut Lines<'_>) -> Result<Option<Free>, Error> {
-    let Some([total, used, free, shared, buffers, cached]) = read_row(lines, "Mem:")? else { return Ok(None) };
+pub(crate) fn read(lines: &mut Lines<'_>) -> Result<Option<Reading>, Error> {
+    let Some([total, used, free, shared, buffers, cached]) = read_row(lines, "Mem:")? else {
+        return Ok(None);
+    };
     check(lines, used.checked_add(free) == Some(total), "used and free are not the total")?;
     let Some([net_used, net_free]) = read_row(lines, "-/+ buffers/cache:")? else { return Ok(None) };
     let net = used.checked_sub(buffers).and_then(|rest| rest.checked_sub(cached));
@@ -77,7 +86,7 @@ pub(crate) fn read(lines: &mut Lines<'_>) -> Result<Option<Free>, Error> {
     check(lines, net_used.checked_add(net_free) == Some(total), "used and free are not the total")?;
     let Some([swap_total, swap_used, swap_free]) = read_row(lines, "Swap:")? else { return Ok(None) };
     check(lines, swap_used.checked_add(swap_free) == Some(swap_total), "used and free are not the total")?;
-    Ok(Some(Free { total, free, shared, buffers, cached, swap_total, swap_free }))
+    Ok(Some(Reading { total, free, shared, buffers, cached, swap_total, swap_free }))
 }
 
 fn check(lines: &Lines<'_>, right: bool, what: &str) -> Result<(), Error> {
@@ -98,5 +107,7 @@ fn parse_row<const N: usize>(line: &str, label: &str) -> Result<[u64; N], Fault>
     };
     let numbers: Option<Vec<u64>> = rest.split_whitespace().map(|word| word.parse().ok()).collect();
     let numbers = numbers.and_then(|numbers| <[u64; N]>::try_from(numbers).ok());
-    numbers.ok_or_else(|| Fault::new(format!("expected {N} numbers after `{label}`, found {}", quoted(rest.trim())), KIB))
+    numbers.ok_or_else(|| {
+        Fault::new(format!("expected {N} numbers after `{label}`, found {}", quoted(rest.trim())), KIB)
+    })
 }

@@ -11,7 +11,8 @@ use crate::lines::Lines;
 use crate::time::parse_stamp;
 
 const SHAPE: &str = "a record is: `microtime SECONDS`, the lines of /proc/meminfo, `program_usage BYTES`";
-const METHOD: &str = "imported from a log of /proc/meminfo; the sampler's own heap is the column import.sampler_heap";
+const METHOD: &str =
+    "imported from a log of /proc/meminfo; the sampler's own heap is the column import.sampler_heap";
 /// Kernels of 2026 have some 60 fields; a tick holds up to 1,024 columns.
 const MOST_FIELDS: usize = 1_000;
 /// Where the sampler did not tell its heap.
@@ -27,7 +28,8 @@ enum Line<'a> {
 fn parse_line(line: &str) -> Result<Line<'_>, Fault> {
     let fault = || Fault::new(format!("expected a field of /proc/meminfo, found {}", quoted(line)), SHAPE);
     let mut words = line.split_whitespace();
-    let (Some(name), Some(value), unit, None) = (words.next(), words.next(), words.next(), words.next()) else {
+    let (Some(name), Some(value), unit, None) = (words.next(), words.next(), words.next(), words.next())
+    else {
         return Err(fault());
     };
     if name == "microtime" && unit.is_none() {
@@ -98,7 +100,13 @@ struct Log {
 }
 
 pub(crate) fn convert(lines: &mut Lines<'_>, out: &mut Emitter<'_, '_>) -> Result<(), Error> {
-    let mut log = Log { fields: Fields::default(), stamp_ns: first_stamp(lines)?, heap: None, line: 1, tells_heap: false };
+    let mut log = Log {
+        fields: Fields::default(),
+        stamp_ns: first_stamp(lines)?,
+        heap: None,
+        line: 1,
+        tells_heap: false,
+    };
     log.line = lines.number();
     out.note(METHOD);
     while lines.advance()? {
@@ -121,7 +129,8 @@ pub(crate) fn convert(lines: &mut Lines<'_>, out: &mut Emitter<'_, '_>) -> Resul
 
 fn first_stamp(lines: &mut Lines<'_>) -> Result<u64, Error> {
     let found = lines.advance()?;
-    let first = if found { parse_line(lines.text()).map_err(|fault| lines.at(fault))? } else { Line::Heap(0) };
+    let first =
+        if found { parse_line(lines.text()).map_err(|fault| lines.at(fault))? } else { Line::Heap(0) };
     match first {
         Line::Time(stamp_ns) => Ok(stamp_ns),
         _ => Err(lines.at(Fault::new("a log begins with `microtime`", SHAPE))),
@@ -185,7 +194,18 @@ mod tests {
 
     #[test]
     fn other_lines_are_refused() {
-        for line in ["", "MemFree", "MemFree: x kB", "MemFree: 1 MB", "MemFree 1 kB", "MemFree: 1 kB 2", "MemFree: -1 kB", "microtime", "microtime x", "program_usage 1 kB"] {
+        for line in [
+            "",
+            "MemFree",
+            "MemFree: x kB",
+            "MemFree: 1 MB",
+            "MemFree 1 kB",
+            "MemFree: 1 kB 2",
+            "MemFree: -1 kB",
+            "microtime",
+            "microtime x",
+            "program_usage 1 kB",
+        ] {
             assert!(parse_line(line).is_err(), "{line}");
         }
     }

@@ -10,7 +10,8 @@ const NS_PER_S: u64 = 1_000_000_000;
 
 /// Unix seconds with or without a fraction, as nanoseconds. (PHP before 8 writes the decimal sign of the locale.)
 pub(crate) fn parse_stamp(word: &str) -> Result<u64, Fault> {
-    let fault = || Fault::new(format!("{} is no Unix time", quoted(word)), "seconds since 1970, as 1461693208.8298");
+    let fault =
+        || Fault::new(format!("{} is no Unix time", quoted(word)), "seconds since 1970, as 1461693208.8298");
     let (whole, fraction) = word.split_once(['.', ',']).unwrap_or((word, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if !digits(whole) || !digits(fraction) {
@@ -65,7 +66,9 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_refused() {
-        for word in ["", ".", "-1", "1e9", "5.", ".5", "1.2.3", "4102444800", "99999999999999999999", "NaN", "1_0"] {
+        for word in
+            ["", ".", "-1", "1e9", "5.", ".5", "1.2.3", "4102444800", "99999999999999999999", "NaN", "1_0"]
+        {
             assert!(parse_stamp(word).is_err(), "{word}");
         }
     }

@@ -4,6 +4,7 @@
 //! replace; `sys` holds the system calls. Nothing here decides anything: policy lives in `capture`.
 
 pub mod parse;
+pub mod probe;
 pub mod read;
 pub mod sys;
 

@@ -63,8 +63,10 @@ pub(crate) fn findings(run: &Run) -> Vec<Line> {
 }
 
 fn cause(run: &Run) -> Option<Line> {
+    // The machine's OOM kills may be anybody's; after a success they stay in the long report.
+    let killing = run.exit.code != Some(0) && run.system.oom_kills.unwrap_or(0) > 0;
     let expected = run.about.verb == "import"
-        || matches!(run.exit.cause, Cause::Exited | Cause::Signal) && run.system.oom_kills.unwrap_or(0) == 0;
+        || matches!(run.exit.cause, Cause::Exited | Cause::Signal) && !killing;
     let told = !expected && !run.exit.evidence.is_empty();
     told.then(|| Line { tone: Tone::Bad, ..Line::new("cause", run.exit.evidence.join(" · ")) })
 }
@@ -246,9 +248,8 @@ fn after(run: &Run) -> Option<Line> {
     let bytes = run.system.outlives_process_bytes?;
     if bytes == 0 {
         let noise = run.system.outlives.iter().map(|item| item.noise_bytes).max().unwrap_or(0);
-        let unsettled = run.system.outlives.iter().find(|item| is_unsettled(item)).map(unsettled_words);
-        let doubt = unsettled.unwrap_or_else(|| format!("noise {}", text::bytes(noise)));
-        return Some(Line::new("after", format!("+0 MiB outlives the process ({doubt})")));
+        let sentence = format!("+0 MiB outlives the process (noise {})", text::bytes(noise));
+        return Some(Line::new("after", sentence));
     }
     let of = |item: &Outlives| format!("{} {}", item.name, text::bytes(item.bytes));
     let items: Vec<String> = run.system.outlives.iter().filter(|item| item.bytes > 0).map(of).collect();
@@ -256,16 +257,6 @@ fn after(run: &Run) -> Option<Line> {
     let named = largest.map(|part| format!(" ({})", part.name)).unwrap_or_default();
     let sentence = format!("+{} outlives the process: {}{named}", text::bytes(bytes), items.join(", "));
     Some(Line { tone: Tone::Warn, ..Line::new("after", sentence) })
-}
-
-fn is_unsettled(item: &Outlives) -> bool {
-    !item.settled && item.change_bytes > item.noise_bytes as i64
-}
-
-fn unsettled_words(item: &Outlives) -> String {
-    let change = text::bytes(item.change_bytes.max(0) as u64);
-    let name = item.name.split(" (").next().unwrap_or(&item.name);
-    format!("{change} {name}, not settled yet: --settle 5s")
 }
 
 fn doubts(run: &Run) -> Vec<Line> {

@@ -75,8 +75,11 @@ fn system_charts(run: &Run, style: &Style) -> String {
         let legend = "solid: lowest · dotted: highest in the interval";
         rendered(&Chart { title, legend, low: series, high: series, limit: None }, style)
     };
+    // A line between two readings would show what nobody saw.
+    let drawn = |series: &Series| series.points.len() > 2;
     let swapped = run.curve.swap.points.iter().any(|point| point.max > 0);
-    let mut charts = vec![chart("Available on the machine", &run.curve.available)];
+    let mut charts = Vec::new();
+    charts.extend(drawn(&run.curve.available).then(|| chart("Available on the machine", &run.curve.available)));
     charts.extend(swapped.then(|| chart("Swap in use on the machine", &run.curve.swap)));
     charts.into_iter().filter(|chart| !chart.is_empty()).collect::<Vec<_>>().join("\n")
 }

@@ -41,9 +41,24 @@ fn the_group_whose_limit_was_hit_is_named_not_that_of_the_victim() {
 }
 
 #[test]
-fn a_moved_machine_counter_alone_is_a_system_oom() {
-    let run = killed_with(&[7, 1, 0, 0, 1, 3, 1], &[9, 1, 0, 0, 1, 3, 1]);
+fn a_victim_in_a_group_without_any_limit_is_a_system_oom() {
+    let run = killed_with(&[7, 1, 0, 0, u64::MAX, 3, 1], &[9, 2, 0, 0, u64::MAX, 3, 2]);
     assert_eq!(run.exit.cause, Cause::SystemOom);
+}
+
+#[test]
+fn a_victim_elsewhere_on_the_machine_is_no_evidence() {
+    let run = killed_with(&[7, 1, 0, 0, 1, 3, 1], &[9, 1, 0, 0, 1, 3, 1]);
+    assert_eq!(run.exit.cause, Cause::UnknownKiller);
+    assert!(run.exit.evidence[0].contains("the kernel killed others"), "{:?}", run.exit.evidence);
+}
+
+#[test]
+fn the_machines_counter_is_evidence_where_no_group_is_seen() {
+    let mut stream = Stream::new().columns(&COUNTERS[..1]).process(0, None, "main", 0);
+    stream.system(-100, Phase::Before, &[7]);
+    stream.system(1_700, Phase::After, &[8]);
+    assert_eq!(stream.end(1_600, Some(exit(None, Some(9)))).exit.cause, Cause::SystemOom);
 }
 
 #[test]

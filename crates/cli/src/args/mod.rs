@@ -73,6 +73,7 @@ pub enum Verb {
     Report(ReportArgs),
     Export(ExportArgs),
     List(ListArgs),
+    Doctor(DoctorArgs),
     Import(import::ImportArgs),
     Demo(demo::DemoArgs),
 }
@@ -301,6 +302,20 @@ pub enum ExportFormat {
     Csv,
     Json,
     Parquet,
+}
+
+/// Tell what works on this machine, and what would make more work
+///
+/// Looks and tries, and leaves everything as it was. Exit code 0, whatever works.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nilo doctor
+  nilo doctor --json | jq '.capabilities[] | select(.works | not)'")]
+pub struct DoctorArgs {
+    /// One JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// List the runs here, newest first, and tidy them

@@ -38,7 +38,10 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     let example = example(args.demo);
     let python = find_python(std::env::var_os("PATH").as_deref())?;
     // Private to this user, and gone when this function returns.
-    let place = tempfile::Builder::new().prefix("nilo-demo.").tempdir().context("cannot make a temporary directory")?;
+    let place = tempfile::Builder::new()
+        .prefix("nilo-demo.")
+        .tempdir()
+        .context("cannot make a temporary directory")?;
     let script = place.path().join(example.file);
     std::fs::write(&script, example.text).with_context(|| format!("cannot write {}", script.display()))?;
     talk::say(example.before);
@@ -71,7 +74,9 @@ fn find_python(path: Option<&OsStr>) -> Result<PathBuf, Failure> {
     directories.map(|directory| directory.join("python3")).find(is_program).ok_or_else(|| Failure {
         code: exit::NOT_FOUND,
         error: anyhow!("the demo needs python3, and there is none on PATH"),
-        hint: Some("install it (nothing else is needed):  apt install python3   or   dnf install python3".into()),
+        hint: Some(
+            "install it (nothing else is needed):  apt install python3   or   dnf install python3".into(),
+        ),
     })
 }
 

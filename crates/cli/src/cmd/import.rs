@@ -148,7 +148,13 @@ fn write(
     Ok(outline)
 }
 
-fn manifest(args: &ImportArgs, name: &str, format: Format, outline: &Outline, cost: Cost) -> Result<Manifest, Failure> {
+fn manifest(
+    args: &ImportArgs,
+    name: &str,
+    format: Format,
+    outline: &Outline,
+    cost: Cost,
+) -> Result<Manifest, Failure> {
     let started = Timestamp::from_nanosecond(outline.realtime_ns.into())?;
     let file = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone());
     let mut notes = vec![format!("{format} {}, read by nilo import", args.file.display())];
@@ -207,7 +213,8 @@ fn end(outline: &Outline, cost: Cost) -> ManifestEnd {
 
 fn failure(file: &Path, error: nilometer_import::Error) -> Failure {
     let hint = error.hint();
-    let failure = Failure::from(anyhow::Error::from(error).context(format!("cannot import {}", file.display())));
+    let failure =
+        Failure::from(anyhow::Error::from(error).context(format!("cannot import {}", file.display())));
     match hint {
         Some(hint) => failure.hint(hint),
         None => failure,

@@ -2,6 +2,7 @@
 
 pub mod attach;
 pub mod demo;
+pub mod doctor;
 pub mod exit;
 pub mod export;
 pub mod import;

@@ -66,7 +66,11 @@ fn processes(proc: &Proc, style: &Style) -> String {
     }
     found.sort_by_key(|shown| (!shown.mine, Reverse(shown.rss_kib)));
     let count = found.len();
-    let heading = if count > MOST { format!("Python processes ({MOST} of {count})") } else { "Python processes".into() };
+    let heading = if count > MOST {
+        format!("Python processes ({MOST} of {count})")
+    } else {
+        "Python processes".into()
+    };
     let rows: String = found.iter().take(MOST).map(|shown| row(shown, style)).collect();
     format!("{heading}\n{:>8} {:>9} {:>9} {:>8}  command\n{rows}\n", "pid", "RSS", "anon", "running")
 }
@@ -75,7 +79,8 @@ fn row(shown: &Shown, style: &Style) -> String {
     const BEFORE: usize = 39;
     let size = |kib: u64| text::bytes(kib.saturating_mul(1024));
     let other = if shown.mine { "" } else { "(another user's) " };
-    let command = style.shorten(&style.safe(&format!("{other}{}", shown.command)), style.width.saturating_sub(BEFORE));
+    let command =
+        style.shorten(&style.safe(&format!("{other}{}", shown.command)), style.width.saturating_sub(BEFORE));
     format!(
         "{:>8} {:>9} {:>9} {:>8}  {command}\n",
         shown.pid,
@@ -92,10 +97,19 @@ fn find(proc: &Proc) -> Vec<Shown> {
     let me = proc.read_status(own, &mut buffer).map(|status| status.euid).ok();
     let uptime_s = read_uptime(proc);
     let pids = proc.list_pids().unwrap_or_default();
-    pids.into_iter().filter(|pid| *pid != own).filter_map(|pid| look(proc, pid, me, uptime_s, &mut buffer)).collect()
+    pids.into_iter()
+        .filter(|pid| *pid != own)
+        .filter_map(|pid| look(proc, pid, me, uptime_s, &mut buffer))
+        .collect()
 }
 
-fn look(proc: &Proc, pid: i32, me: Option<u32>, uptime_s: Option<f64>, buffer: &mut Vec<u8>) -> Option<Shown> {
+fn look(
+    proc: &Proc,
+    pid: i32,
+    me: Option<u32>,
+    uptime_s: Option<f64>,
+    buffer: &mut Vec<u8>,
+) -> Option<Shown> {
     let arguments = proc.read_arguments(pid).ok().filter(|arguments| !arguments.is_empty())?;
     let program = proc.read_exe(pid).map(|exe| exe.display().to_string()).unwrap_or_default();
     if !is_python(&program) && !is_python(&arguments[0]) {
@@ -110,8 +124,17 @@ fn look(proc: &Proc, pid: i32, me: Option<u32>, uptime_s: Option<f64>, buffer: &
         rss_kib: status.vm_rss_kib?,
         anon_kib: status.rss_anon_kib,
         lived_s,
-        command: mask_arguments(&arguments).join(" "),
+        command: command_line(&arguments),
     })
+}
+
+/// Secrets masked, and the program without its directory: what it runs is of interest.
+fn command_line(arguments: &[String]) -> String {
+    let mut shown = mask_arguments(arguments);
+    if let Some(program) = shown.first_mut() {
+        *program = program.rsplit('/').next().unwrap_or_default().to_owned();
+    }
+    shown.join(" ")
 }
 
 /// `/usr/bin/python3.11`, `pypy3`; not `python-lsp`.

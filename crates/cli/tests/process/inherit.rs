@@ -165,7 +165,6 @@ fn a_hostile_name_does_not_reach_the_terminal() {
     is_harmless(&finish(&mut lab.nilo(["run", "--", &missing])).stderr, "the error of exec");
     is_harmless(&finish(&mut lab.nilo(["report", &missing])).stderr, "the error of report");
     is_harmless(&finish(&mut lab.nilo(["run", HOSTILE])).stderr, "the error of a name");
-    is_harmless(&finish(&mut lab.nilo([format!("--{HOSTILE}")])).stderr, "the error of an option");
 }
 
 #[test]

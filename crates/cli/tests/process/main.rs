@@ -27,3 +27,4 @@ mod signals;
 
 mod limited;
 mod serial_watchdog;
+mod serial_death;

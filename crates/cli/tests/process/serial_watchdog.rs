@@ -104,7 +104,7 @@ fn took_s(run: &Run) -> f64 {
 #[test]
 fn a_target_that_ignores_sigterm_is_killed_after_its_grace() {
     let lab = Lab::new();
-    let run = guarded(&lab, &["--max-rss", "100M", "--grace", "500ms"], "hog.c", &["150", "0", "deaf"]);
+    let run = guarded(&lab, &["--max-rss", "100M", "--grace", "500ms"], "hog.c", &["104", "0", "deaf"]);
     assert_ended_by(&run, "--max-rss");
     assert_eq!(run.report["exit"]["signal"], KILL);
     assert!((0.5..5.0).contains(&took_s(&run)), "{} s", took_s(&run));

@@ -7,18 +7,19 @@ use nilometer_trace::record::{EventKind, Phase};
 
 use crate::emit::Emitter;
 use crate::error::{Error, Fault, quoted};
-use crate::free::{self, COLUMNS, Free, parse_head};
+use crate::free::{self, COLUMNS, Reading, parse_head};
 use crate::lines::Lines;
 use crate::time::parse_stamp;
 
-const SHAPE: &str = "a repeats log is: `free`, one Unix second before each run and one after the last, `free`";
+const SHAPE: &str =
+    "a repeats log is: `free`, one Unix second before each run and one after the last, `free`";
 const METHOD: &str = "imported from a log of repeated runs: `free` before and after, one time stamp before each run \
                       and one after the last";
 
 #[derive(Debug, Default)]
 struct Repeats {
     /// The output of `free` that no later line has placed yet.
-    waiting: Option<Free>,
+    waiting: Option<Reading>,
     /// Log time of the first and the last stamp, and how many there were.
     first_ns: u64,
     last_ns: u64,
@@ -83,7 +84,8 @@ impl Repeats {
     fn finish(mut self, lines: &Lines<'_>, out: &mut Emitter<'_, '_>) -> Result<(), Error> {
         let runs = self.stamps.saturating_sub(1);
         if runs == 0 {
-            let what = format!("the log ends after {} time stamps, and a run needs one on each side", self.stamps);
+            let what =
+                format!("the log ends after {} time stamps, and a run needs one on each side", self.stamps);
             return Err(lines.at(Fault::new(what, SHAPE)));
         }
         if self.waiting.is_none() {

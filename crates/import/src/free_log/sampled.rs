@@ -7,17 +7,18 @@ use nilometer_trace::record::{EventKind, Phase, Unit};
 
 use crate::emit::{Emitter, SAMPLER_HEAP};
 use crate::error::{Error, Fault, quoted};
-use crate::free::{self, COLUMNS, Free, parse_head};
+use crate::free::{self, COLUMNS, Reading, parse_head};
 use crate::lines::Lines;
 
-const SHAPE: &str = "a record is: time and header of `free`, Mem:, -/+ buffers/cache:, Swap:, bytes of the sampler";
+const SHAPE: &str =
+    "a record is: time and header of `free`, Mem:, -/+ buffers/cache:, Swap:, bytes of the sampler";
 const METHOD: &str = "imported from a log of `free` taken around one run, which is not marked in it: before is the \
                       first sample, after the last; the sampler's own heap is subtracted";
 
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     stamp_ns: u64,
-    free: Free,
+    free: Reading,
     heap_bytes: u64,
 }
 

@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn amdgpu_names_each_region_twice_and_it_counts_once() {
-        let text = b"pos:\t0\nflags:\t02100002\ndrm-driver:\tamdgpu\ndrm-client-id:\t42\ndrm-pdev:\t0000:03:00.0\n\
+        let text =
+            b"pos:\t0\nflags:\t02100002\ndrm-driver:\tamdgpu\ndrm-client-id:\t42\ndrm-pdev:\t0000:03:00.0\n\
             drm-memory-vram:\t2048 KiB\ndrm-total-vram:\t4096 KiB\ndrm-resident-vram:\t3072 KiB\n\
             drm-memory-gtt:\t16 KiB\ndrm-memory-cpu:\t0 KiB\ndrm-engine-gfx:\t25 ns\n";
         let expected = Client {
@@ -108,7 +109,8 @@ mod tests {
             drm-resident-vram0:\t1 MiB\ndrm-resident-system:\t0\ndrm-resident-gtt:\t192 KiB\n";
         let xe = parse(xe).unwrap();
         assert_eq!((xe.local_bytes, xe.system_bytes), (Some(1 << 20), Some(192 << 10)));
-        let i915 = b"drm-driver: i915\ndrm-client-id: 8\ndrm-pdev: 0000:00:02.0\ndrm-resident-system0: 512 KiB\n\
+        let i915 =
+            b"drm-driver: i915\ndrm-client-id: 8\ndrm-pdev: 0000:00:02.0\ndrm-resident-system0: 512 KiB\n\
             drm-resident-stolen-system0: 0\n";
         let i915 = parse(i915).unwrap();
         assert_eq!((i915.local_bytes, i915.system_bytes), (None, Some(512 << 10)));

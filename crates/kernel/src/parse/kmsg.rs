@@ -1,6 +1,6 @@
 //! `/dev/kmsg`: the kernel's own account of OOM kills.
 //!
-//! A kill leaves two records (mm/oom_kill.c): `oom-kill:constraint=…,oom_memcg=…,task_memcg=…,task=…,pid=…`
+//! A kill leaves two records (`mm/oom_kill.c`): `oom-kill:constraint=…,oom_memcg=…,task_memcg=…,task=…,pid=…`
 //! (since Linux 5.0) and `Out of memory: Killed process …` or `Memory cgroup out of memory: Killed process …`.
 
 use super::scan::{lines, number};
@@ -26,7 +26,9 @@ pub fn parse_oom_kills(records: &[u8]) -> Vec<OomKill> {
             group = Some(named);
         } else if let Some(mut kill) = kill(message) {
             kill.at_us = at_us;
-            if let Some((_, path)) = group.take_if(|(pid, _)| *pid == kill.pid).filter(|_| kill.cgroup.is_some()) {
+            if let Some((_, path)) =
+                group.take_if(|(pid, _)| *pid == kill.pid).filter(|_| kill.cgroup.is_some())
+            {
                 kill.cgroup = Some(path);
             }
             kills.push(kill);
@@ -59,7 +61,10 @@ fn kill(message: &str) -> Option<OomKill> {
     let (process, rest) = rest.split_once(')')?;
     let kib = |name: &str| number(rest.split_once(name)?.1.as_bytes());
     let parts = [kib("anon-rss:"), kib("file-rss:"), kib("shmem-rss:")];
-    let rss = parts.iter().flatten().fold(None, |sum: Option<u64>, part| Some(sum.unwrap_or(0).saturating_add(*part)));
+    let rss = parts
+        .iter()
+        .flatten()
+        .fold(None, |sum: Option<u64>, part| Some(sum.unwrap_or(0).saturating_add(*part)));
     Some(OomKill {
         at_us: 0,
         pid: pid.parse().ok()?,
@@ -96,7 +101,8 @@ mod tests {
 
     #[test]
     fn a_kill_without_its_group_line_is_still_the_groups() {
-        let kills = parse_oom_kills(b"3,1,5,-;Memory cgroup out of memory: Killed process 8 (x) total-vm:1kB\n");
+        let kills =
+            parse_oom_kills(b"3,1,5,-;Memory cgroup out of memory: Killed process 8 (x) total-vm:1kB\n");
         assert_eq!(kills[0].cgroup.as_deref(), Some(""));
         assert_eq!(kills[0].rss_bytes, None);
     }

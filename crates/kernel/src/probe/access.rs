@@ -1,5 +1,5 @@
 //! Who may read the memory of whom: the rules of `__ptrace_may_access` (kernel/ptrace.c), Yama
-//! (security/yama/yama_lsm.c), seccomp filters and namespaces, and what really happened when it was tried.
+//! (`security/yama/yama_lsm.c`), seccomp filters and namespaces, and what really happened when it was tried.
 
 use super::facts::{Cap, Facts, Outcome};
 use super::install;
@@ -100,7 +100,10 @@ fn refusal(facts: &Facts, relation: Relation) -> Option<Verdict> {
     if scope == ONLY_ADMIN {
         let wanted = u64::from(relation == Relation::OwnChild);
         let command = lower_scope_or_capability(facts, wanted);
-        return Some(Verdict::refused("Yama's ptrace_scope 2 leaves it to processes with CAP_SYS_PTRACE", command));
+        return Some(Verdict::refused(
+            "Yama's ptrace_scope 2 leaves it to processes with CAP_SYS_PTRACE",
+            command,
+        ));
     }
     if scope == ONLY_DESCENDANTS && relation == Relation::SameUser {
         let command = lower_scope_or_capability(facts, 0);
@@ -113,7 +116,8 @@ fn refusal(facts: &Facts, relation: Relation) -> Option<Verdict> {
 }
 
 fn of_another_user(facts: &Facts) -> Verdict {
-    let who = if facts.is_root() { "even root needs CAP_SYS_PTRACE for it" } else { "it takes CAP_SYS_PTRACE" };
+    let who =
+        if facts.is_root() { "even root needs CAP_SYS_PTRACE for it" } else { "it takes CAP_SYS_PTRACE" };
     Verdict::refused(
         format!("the process is another user's: {who}"),
         install::give_capability(facts, Cap::SysPtrace, "…"),
@@ -156,7 +160,10 @@ fn unexplained(facts: &Facts, errno: i32) -> Verdict {
         );
     }
     if facts.security_modules.contains("selinux") {
-        return Verdict::refused(format!("SELinux refuses it ({error})"), "sudo setsebool deny_ptrace off".into());
+        return Verdict::refused(
+            format!("SELinux refuses it ({error})"),
+            "sudo setsebool deny_ptrace off".into(),
+        );
     }
     let modules = if facts.security_modules.is_empty() { "unknown" } else { &facts.security_modules };
     Verdict::refused(

@@ -15,7 +15,7 @@ use crate::read::{device, host};
 use crate::sys::limits::page_bytes;
 
 /// Inode numbers of the machine's first namespaces (`PROC_USER_INIT_INO`, `PROC_PID_INIT_INO`,
-/// include/linux/proc_ns.h).
+/// `include/linux/proc_ns.h`).
 const FIRST_USER_NAMESPACE: &str = "user:[4026531837]";
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 /// Longest part of the kernel's log that is read.
@@ -107,7 +107,8 @@ struct Own {
 impl Own {
     fn read(root: &Path) -> Self {
         let status = std::fs::read(root.join("proc/self/status")).unwrap_or_default();
-        let value = |name: &[u8]| lines(&status).find_map(|line| line.strip_prefix(name)).map(<[u8]>::trim_ascii);
+        let value =
+            |name: &[u8]| lines(&status).find_map(|line| line.strip_prefix(name)).map(<[u8]>::trim_ascii);
         let count = |name: &[u8]| value(name).and_then(number).unwrap_or(0);
         Self {
             pid: count(b"Pid:") as i32,

@@ -27,7 +27,9 @@ pub fn set(facts: &Facts, setting: &str, value: u64) -> String {
 /// A container whose system calls are not filtered.
 pub fn lift_seccomp(facts: &Facts) -> String {
     match facts.host.container.as_deref() {
-        Some("kubernetes") => "securityContext: {capabilities: {add: [SYS_PTRACE]}, seccompProfile: {type: Unconfined}}".into(),
+        Some("kubernetes") => {
+            "securityContext: {capabilities: {add: [SYS_PTRACE]}, seccompProfile: {type: Unconfined}}".into()
+        }
         Some("podman") => "podman run --cap-add SYS_PTRACE --security-opt seccomp=unconfined …".into(),
         Some("systemd-nspawn") => "systemd-nspawn --system-call-filter=@debug …".into(),
         Some(_) => "docker run --cap-add SYS_PTRACE --security-opt seccomp=unconfined …".into(),

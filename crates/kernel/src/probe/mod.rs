@@ -15,4 +15,6 @@ mod trial;
 
 pub use access::{Relation, Verdict, ptrace_access};
 pub use capability::{Capability, Level, Section, judge_all};
-pub use facts::{Allocator, Cap, Capabilities, Cgroup, Damon, Facts, File, Graphics, Outcome, Python, Trials};
+pub use facts::{
+    Allocator, Cap, Capabilities, Cgroup, Damon, Facts, File, Graphics, Outcome, Python, Trials,
+};

@@ -34,7 +34,9 @@ pub(super) fn read(root: &Path, search_path: &OsStr, euid: u32) -> Software {
             libraries.entry(library).or_default().push(pid);
         }
     }
-    let allocator = |(library, pids): (PathBuf, Vec<i32>)| Some(Allocator { name: allocator_name(&library)?, library, pids });
+    let allocator = |(library, pids): (PathBuf, Vec<i32>)| {
+        Some(Allocator { name: allocator_name(&library)?, library, pids })
+    };
     found.allocators = libraries.into_iter().filter_map(allocator).collect();
     found
 }
@@ -55,7 +57,8 @@ fn add_python(pythons: &mut Vec<Python>, path: PathBuf, pid: Option<i32>) {
 fn interpreters_in(directory: &Path) -> Vec<PathBuf> {
     let mut found = programs_in(directory);
     if directory.ends_with("shims") {
-        let versions = std::fs::read_dir(directory.with_file_name("versions")).into_iter().flatten().flatten();
+        let versions =
+            std::fs::read_dir(directory.with_file_name("versions")).into_iter().flatten().flatten();
         found.extend(versions.flat_map(|version| programs_in(&version.path().join("bin"))));
     }
     found.sort();
@@ -93,7 +96,9 @@ fn version_in_name(name: &str) -> Option<&str> {
 fn version(path: &Path) -> String {
     let short = path.file_name().and_then(OsStr::to_str).and_then(version_in_name).unwrap_or("");
     let is_longer = |part: &&str| {
-        part.starts_with(short) && part.matches('.').count() == 2 && part.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+        part.starts_with(short)
+            && part.matches('.').count() == 2
+            && part.bytes().all(|b| b.is_ascii_digit() || b == b'.')
     };
     let parts = path.iter().filter_map(OsStr::to_str);
     parts.map(|part| part.trim_start_matches("python-")).find(is_longer).unwrap_or(short).to_owned()
@@ -103,7 +108,9 @@ fn version(path: &Path) -> String {
 fn own_processes(proc: &Proc, euid: u32) -> Vec<i32> {
     let mut buffer = Vec::new();
     let mut pids = proc.list_pids().unwrap_or_default();
-    pids.retain(|pid| euid == 0 || proc.read_status(*pid, &mut buffer).is_ok_and(|status| status.euid == euid));
+    pids.retain(|pid| {
+        euid == 0 || proc.read_status(*pid, &mut buffer).is_ok_and(|status| status.euid == euid)
+    });
     pids.sort_unstable();
     pids
 }
@@ -187,14 +194,23 @@ mod tests {
         std::os::unix::fs::symlink("python3.11", root.path().join("usr/bin/python3")).unwrap();
         put("home/shims/python3", b"#!/usr/bin/env bash\n");
         put("home/versions/3.8.18/bin/python3.8", b"\x7fELF...");
-        put("lib64/libc.so.6", b"\x7fELF...GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\nCopyright");
-        for (pid, uid, exe) in [(7, 1000, "/opt/conda/bin/python3.10"), (8, 0, "/usr/bin/python3"), (9, 1000, "/bin/sh")] {
-            put(&format!("proc/{pid}/status"), format!("Pid:\t{pid}\nTgid:\t{pid}\nUid:\t{uid}\t{uid}\n").as_bytes());
+        put(
+            "lib64/libc.so.6",
+            b"\x7fELF...GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\nCopyright",
+        );
+        for (pid, uid, exe) in
+            [(7, 1000, "/opt/conda/bin/python3.10"), (8, 0, "/usr/bin/python3"), (9, 1000, "/bin/sh")]
+        {
+            put(
+                &format!("proc/{pid}/status"),
+                format!("Pid:\t{pid}\nTgid:\t{pid}\nUid:\t{uid}\t{uid}\n").as_bytes(),
+            );
             std::os::unix::fs::symlink(exe, root.path().join(format!("proc/{pid}/exe"))).unwrap();
             put(&format!("proc/{pid}/maps"), b"1000-2000 r--p 0 fe:00 7 /usr/lib/libjemalloc.so.2\n2000-3000 r-xp 0 fe:00 7 /usr/lib/libjemalloc.so.2\n");
         }
         let found = read(root.path(), OsStr::new("/home/shims:/usr/bin:/missing"), 1000);
-        let pythons: Vec<_> = found.pythons.iter().map(|p| (p.path.file_name().unwrap(), &*p.version, &*p.pids)).collect();
+        let pythons: Vec<_> =
+            found.pythons.iter().map(|p| (p.path.file_name().unwrap(), &*p.version, &*p.pids)).collect();
         let name = OsStr::new;
         assert_eq!(
             pythons,
@@ -204,7 +220,8 @@ mod tests {
                 (name("python3.10"), "3.10", &[7]),
             ]
         );
-        let expected = Allocator { name: "jemalloc", library: "/usr/lib/libjemalloc.so.2".into(), pids: vec![7] };
+        let expected =
+            Allocator { name: "jemalloc", library: "/usr/lib/libjemalloc.so.2".into(), pids: vec![7] };
         assert_eq!((found.allocators, found.glibc.as_deref()), (vec![expected], Some("2.36")));
     }
 }

@@ -84,6 +84,7 @@ fn has_soft_dirty() -> io::Result<bool> {
 /// The trigger ends with its descriptor, that is at once.
 fn psi_trigger(trigger: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let mut file = options.read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/proc/pressure/memory")?;
+    let mut file =
+        options.read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/proc/pressure/memory")?;
     file.write_all(trigger.as_bytes())
 }

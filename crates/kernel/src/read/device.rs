@@ -52,10 +52,14 @@ impl Devices {
     /// `root` is `/` except in tests. A missing driver is no error: [`Self::notes`] tells of it.
     pub fn open(root: &Path, nvml_path: &Path) -> Self {
         let mut notes = Vec::new();
-        let nvml = Nvml::open(nvml_path).map_err(|problem| notes.push(format!("no NVIDIA devices: {problem}"))).ok();
+        let nvml =
+            Nvml::open(nvml_path).map_err(|problem| notes.push(format!("no NVIDIA devices: {problem}"))).ok();
         let cards = list_cards(&root.join("sys/class/drm"));
         if cards.is_empty() {
-            notes.push("no AMD or Intel devices: /sys/class/drm has no card of amdgpu, radeon, i915 or xe".to_owned());
+            notes.push(
+                "no AMD or Intel devices: /sys/class/drm has no card of amdgpu, radeon, i915 or xe"
+                    .to_owned(),
+            );
         }
         let kfd = Kfd::open(root, &cards);
         Self { nvml, cards, kfd, clients: Clients::new(root), notes }
@@ -138,7 +142,8 @@ impl Card {
             let line = lines(&buffer[..length]).find_map(|line| line.strip_prefix(name))?;
             Some(String::from_utf8_lossy(line).into_owned())
         };
-        let driver = value(b"DRIVER=").or_else(|| last_part(&std::fs::read_link(device.join("driver")).ok()?))?;
+        let driver =
+            value(b"DRIVER=").or_else(|| last_part(&std::fs::read_link(device.join("driver")).ok()?))?;
         let address = value(b"PCI_SLOT_NAME=").or_else(|| last_part(&std::fs::read_link(device).ok()?));
         let known = matches!(&*driver, "amdgpu" | "radeon" | "i915" | "xe");
         known.then(|| Self {
@@ -169,7 +174,8 @@ impl Card {
         let told = self.used.as_ref().and_then(|file| number(file.read(&mut Vec::new()).ok()?));
         DeviceMemory {
             name: self.name.clone(),
-            used_bytes: told.unwrap_or_else(|| processes.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))),
+            used_bytes: told
+                .unwrap_or_else(|| processes.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))),
             total_bytes: self.total_bytes,
             processes: processes.into_iter().collect(),
         }
@@ -271,7 +277,9 @@ impl Kfd {
             return sums;
         }
         for process in std::fs::read_dir(&self.processes).into_iter().flatten().flatten() {
-            let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+            let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+                continue;
+            };
             for (id, card) in &self.cards {
                 if let Some(bytes) = read_number(&process.path().join(format!("vram_{id}"))) {
                     sums.insert((*card, pid), bytes);
@@ -324,7 +332,9 @@ mod tests {
     }
 
     fn client(id: u64, device: &str, vram_kib: u64) -> String {
-        format!("drm-driver:\tamdgpu\ndrm-client-id:\t{id}\ndrm-pdev:\t{device}\ndrm-memory-vram:\t{vram_kib} KiB\n")
+        format!(
+            "drm-driver:\tamdgpu\ndrm-client-id:\t{id}\ndrm-pdev:\t{device}\ndrm-memory-vram:\t{vram_kib} KiB\n"
+        )
     }
 
     #[test]
@@ -362,7 +372,10 @@ mod tests {
         machine.put("sys/class/drm/card0/device/mem_info_vram_used", "9000000\n");
         machine.put("sys/class/kfd/kfd/topology/nodes/0/gpu_id", "0\n");
         machine.put("sys/class/kfd/kfd/topology/nodes/1/gpu_id", "51110\n");
-        machine.put("sys/class/kfd/kfd/topology/nodes/1/properties", "cpu_cores_count 0\nlocation_id 49408\ndomain 0\n");
+        machine.put(
+            "sys/class/kfd/kfd/topology/nodes/1/properties",
+            "cpu_cores_count 0\nlocation_id 49408\ndomain 0\n",
+        );
         machine.put("sys/class/kfd/kfd/proc/77/vram_51110", "8388608\n");
         machine.put("sys/class/kfd/kfd/proc/78/vram_51110", "0\n");
         machine.put_client(77, 3, &client(5, "0000:c1:00.0", 1024));
@@ -373,11 +386,16 @@ mod tests {
     fn a_device_without_memory_of_its_own_is_the_sum_of_its_clients() {
         let machine = Machine::new();
         machine.put_card("card0", "i915", "0000:00:02.0");
-        let text = "drm-driver: i915\ndrm-client-id: 8\ndrm-pdev: 0000:00:02.0\ndrm-resident-system0: 512 KiB\n";
+        let text =
+            "drm-driver: i915\ndrm-client-id: 8\ndrm-pdev: 0000:00:02.0\ndrm-resident-system0: 512 KiB\n";
         machine.put_client(5, 3, text);
         let mut devices = machine.open();
-        let expected =
-            DeviceMemory { name: "card0 i915".into(), used_bytes: 512 << 10, total_bytes: 0, processes: vec![(5, 512 << 10)] };
+        let expected = DeviceMemory {
+            name: "card0 i915".into(),
+            used_bytes: 512 << 10,
+            total_bytes: 0,
+            processes: vec![(5, 512 << 10)],
+        };
         assert_eq!(devices.read(), [expected]);
     }
 
@@ -387,7 +405,11 @@ mod tests {
         machine.put_card("card0", "xe", "0000:08:00.0");
         let mut devices = machine.open();
         assert_eq!(devices.read()[0].processes, []);
-        machine.put_client(5, 3, "drm-driver: xe\ndrm-client-id: 1\ndrm-pdev: 0000:08:00.0\ndrm-resident-vram0: 1 MiB\n");
+        machine.put_client(
+            5,
+            3,
+            "drm-driver: xe\ndrm-client-id: 1\ndrm-pdev: 0000:08:00.0\ndrm-resident-vram0: 1 MiB\n",
+        );
         assert_eq!(devices.read()[0].processes, [], "only descriptors known from the last search");
         let found = (2..=READINGS_PER_SEARCH).map(|_| devices.read()[0].processes.len()).sum::<usize>();
         assert_eq!(found, 1);

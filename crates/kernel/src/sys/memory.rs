@@ -4,7 +4,7 @@ use std::io;
 
 /// Copies bytes of another process from `address`; fewer than asked where the mapping ends.
 ///
-/// Needs what `PTRACE_ATTACH` needs (`mm_access(…, PTRACE_MODE_ATTACH_REALCREDS)`, mm/process_vm_access.c),
+/// Needs what `PTRACE_ATTACH` needs (`mm_access(…, PTRACE_MODE_ATTACH_REALCREDS)`, `mm/process_vm_access.c`),
 /// but stops nothing. EPERM is the policy's refusal, EFAULT an address that is not mapped.
 pub fn read_bytes(pid: i32, address: u64, bytes: &mut [u8]) -> io::Result<usize> {
     let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };

@@ -79,7 +79,8 @@ impl Nvml {
         // SAFETY: `_v2` and `_v3` have this signature and fill the same structure.
         let processes = processes.map(|f| unsafe { std::mem::transmute::<*mut c_void, GetProcesses>(f) });
         // SAFETY: as above.
-        let name = find(handle, c"nvmlDeviceGetName").map(|f| unsafe { std::mem::transmute::<*mut c_void, GetName>(f) });
+        let name = find(handle, c"nvmlDeviceGetName")
+            .map(|f| unsafe { std::mem::transmute::<*mut c_void, GetName>(f) });
         // SAFETY: takes no arguments.
         let started = unsafe { init() };
         if started != SUCCESS {

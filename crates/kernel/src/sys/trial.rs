@@ -25,7 +25,7 @@ pub enum Kin {
     Child,
     /// A child reads another child of ours: neither descends from the other.
     Sibling,
-    /// A child with another uid; making one takes CAP_SETUID.
+    /// A child with another uid; making one takes `CAP_SETUID`.
     OtherUser,
 }
 
@@ -142,12 +142,19 @@ pub fn perf_faults() -> io::Result<()> {
     const PERF_COUNT_SW_PAGE_FAULTS: u64 = 2;
     const DISABLED_EXCLUDE_KERNEL_HV: u64 = 1 | 1 << 5 | 1 << 6;
     const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
-    let attr =
-        [PERF_TYPE_SOFTWARE | ATTR_BYTES << 32, PERF_COUNT_SW_PAGE_FAULTS, 0, 0, 0, DISABLED_EXCLUDE_KERNEL_HV, 0, 0];
+    let attr = [
+        PERF_TYPE_SOFTWARE | ATTR_BYTES << 32,
+        PERF_COUNT_SW_PAGE_FAULTS,
+        0,
+        0,
+        0,
+        DISABLED_EXCLUDE_KERNEL_HV,
+        0,
+        0,
+    ];
     // SAFETY: `attr` is a `struct perf_event_attr` of the first version, as its size field says.
-    let fd = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, attr.as_ptr(), 0, -1, -1, PERF_FLAG_FD_CLOEXEC)
-    };
+    let fd =
+        unsafe { libc::syscall(libc::SYS_perf_event_open, attr.as_ptr(), 0, -1, -1, PERF_FLAG_FD_CLOEXEC) };
     let fd = check(fd as libc::c_int)?;
     // SAFETY: the descriptor is new and owned by nobody else.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
@@ -165,7 +172,8 @@ impl Page {
     /// A fresh page with something written to it.
     pub fn touched() -> io::Result<Self> {
         let bytes = super::limits::page_bytes() as usize;
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new private mapping; nothing of ours is replaced.
         let address = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
         if address == libc::MAP_FAILED {

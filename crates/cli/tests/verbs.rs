@@ -1,0 +1,236 @@
+//! Verbs that need no target: `import`, `demo`, and `nilo` alone, through the real binary.
+
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A private place with the binary under test.
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nilo"));
+        command.args(words).current_dir(self.directory.path()).stdin(Stdio::null());
+        command.env_remove("NILO_DIR").env("XDG_STATE_HOME", self.path("state")).env("LC_ALL", "C.UTF-8");
+        command
+    }
+
+    fn nilo(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    fn report(&self, run: &str) -> Value {
+        let output = self.nilo(&["report", run, "--json"]);
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Names of what is there, hidden files left out.
+    fn entries(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.directory.path()).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn fixture(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    root.join("../import/fixtures").join(name).display().to_string()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn imported_repeats_say_what_each_run_left_behind() {
+    let place = Place::new();
+    let output = place.nilo(&["import", &fixture("repeats.log"), "-o", "caffe.nilo"]);
+    assert!(output.status.success());
+    let said = text(&output.stderr);
+    assert!(said.contains("is a free-log: line 1 is the header of `free`"), "{said}");
+    assert!(said.contains("left behind per run: 57,169 kB (30 runs)"), "{said}");
+    assert!(said.contains("18.13 s per run"), "{said}");
+    let shown = text(&place.nilo(&["report", "caffe.nilo"]).stdout);
+    assert!(
+        shown.contains("left behind per run: 57,169 kB (30 runs)") && shown.contains("run 30"),
+        "{shown}"
+    );
+    let report = place.report("caffe.nilo");
+    assert_eq!((&report["repeats"]["runs"], &report["duration_s"]), (&30.into(), &544.0.into()));
+    assert_eq!(report["about"]["verb"], "import");
+    assert_eq!(report["cost"], Value::Null);
+}
+
+#[test]
+fn an_imported_sampled_run_left_61_766_mib() {
+    let place = Place::new();
+    let output = place.nilo(&["import", &fixture("free_sampled.log"), "-o", "one.nilo"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("(1 run), 61.766 MiB"), "{said}");
+    let left_mib = place.report("one.nilo")["repeats"]["left_per_run_kib"].as_f64().unwrap() / 1024.0;
+    assert!((left_mib - (2522.589_614_868_2 - 2460.823_486_328_1)).abs() < 1e-9, "{left_mib}");
+}
+
+#[test]
+fn an_imported_meminfo_log_is_a_run_for_every_reading_verb() {
+    let place = Place::new();
+    let output = place.nilo(&["import", &fixture("mem_info.log"), "-o", "choke.nilo"]);
+    assert!(text(&output.stderr).contains("swap in use at most 504 MiB"), "{}", text(&output.stderr));
+    let csv = text(&place.nilo(&["export", "choke.nilo", "--format", "csv"]).stdout);
+    assert_eq!(csv.lines().count(), 61);
+    assert!(csv.lines().next().unwrap().contains("HugePages_Total"), "{csv}");
+    assert!(place.nilo(&["export", "choke.nilo", "--format", "parquet"]).status.success());
+    assert!(text(&place.nilo(&["list"]).stdout).contains("choke.nilo"));
+    let shown = text(&place.nilo(&["report", "choke.nilo"]).stdout);
+    assert!(shown.contains("Available on the machine") && shown.contains("Swap in use"), "{shown}");
+}
+
+#[test]
+fn reports_of_imports_follow_the_schema() {
+    let place = Place::new();
+    let schema = serde_json::from_str(nilometer_report::json::SCHEMA).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    for name in ["repeats", "free_sampled", "mem_info"] {
+        place.nilo(&["import", &fixture(&format!("{name}.log")), "-q", "-o", name]);
+        let document = place.report(name);
+        let errors: Vec<String> = validator.iter_errors(&document).map(|error| error.to_string()).collect();
+        assert_eq!(errors, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_malformed_log_is_refused_by_line_and_leaves_nothing() {
+    let place = Place::new();
+    place.write("bad.log", "microtime 1462118400\nMemTotal: 5 kB\nMemFree: many kB\n");
+    let output = place.nilo(&["import", "bad.log"]);
+    assert_eq!(output.status.code(), Some(125));
+    let said = text(&output.stderr);
+    assert!(said.contains("line 3") && said.contains("\nhint: "), "{said}");
+    assert_eq!(place.entries(), ["bad.log"]);
+    place.write("song.txt", "la la la\n");
+    let said = text(&place.nilo(&["import", "song.txt"]).stderr);
+    assert!(said.contains("line 1 is not the start of a known log") && said.contains("--as"), "{said}");
+    let forced = text(&place.nilo(&["import", "song.txt", "--as", "free-log"]).stderr);
+    assert!(forced.contains("line 1: expected the header of `free`"), "{forced}");
+    assert_eq!(place.entries(), ["bad.log", "song.txt"]);
+}
+
+#[test]
+fn an_existing_run_is_replaced_by_force_and_only_by_a_good_log() {
+    let place = Place::new();
+    assert!(place.nilo(&["import", &fixture("repeats.log"), "-q", "-o", "r.nilo"]).status.success());
+    let again = place.nilo(&["import", &fixture("mem_info.log"), "-o", "r.nilo"]);
+    assert_eq!(again.status.code(), Some(125));
+    place.write("bad.log", "microtime x\n");
+    assert!(!place.nilo(&["import", "bad.log", "--force", "-o", "r.nilo"]).status.success());
+    assert_eq!(place.report("r.nilo")["repeats"]["runs"], 30);
+    assert!(
+        place.nilo(&["import", &fixture("mem_info.log"), "-q", "--force", "-o", "r.nilo/"]).status.success()
+    );
+    assert_eq!(place.report("r.nilo")["repeats"], Value::Null);
+    assert_eq!(place.entries(), ["bad.log", "r.nilo"]);
+    std::fs::create_dir(place.path("mine")).unwrap();
+    place.write("mine/thesis.tex", "x");
+    assert!(!place.nilo(&["import", &fixture("repeats.log"), "--force", "-o", "mine"]).status.success());
+    assert_eq!(place.entries(), ["bad.log", "mine", "r.nilo"]);
+    assert!(place.path("mine/thesis.tex").exists());
+}
+
+#[test]
+fn a_log_may_come_through_a_pipe() {
+    let place = Place::new();
+    let mut child = place
+        .command(&["import", "-", "-o", "piped.nilo", "-q"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let log = std::fs::read(fixture("repeats.log")).unwrap();
+    child.stdin.take().unwrap().write_all(&log).unwrap();
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(child.wait().unwrap().success(), "{said}");
+    assert_eq!(place.report("piped.nilo")["repeats"]["runs"], 30);
+    assert_eq!(said, "");
+}
+
+#[test]
+fn a_run_directory_is_no_log_and_is_pointed_to_report() {
+    let place = Place::new();
+    place.nilo(&["import", &fixture("repeats.log"), "-q", "-o", "r.nilo"]);
+    let said = text(&place.nilo(&["import", "r.nilo"]).stderr);
+    assert!(said.contains("is a directory") && said.contains("nilo report r.nilo"), "{said}");
+}
+
+#[test]
+fn nilo_alone_shows_python_processes_and_questions_in_80_columns() {
+    let place = Place::new();
+    // Says that it runs, then waits for the end of its input.
+    let program = "import sys; print('up', flush=True); sys.stdin.read()";
+    let mut python = Command::new("python3")
+        .args(["-c", program, "\u{1b}[2J", &"x".repeat(300)])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    python.stdout.take().unwrap().read_exact(&mut [0; 3]).unwrap();
+    let output = place.nilo(&[]);
+    drop(python.stdin.take());
+    let pid = python.id().to_string();
+    python.wait().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let shown = text(&output.stdout);
+    // Others may have ten larger ones; ours is there or the list says that it is cut.
+    assert!(shown.contains(&pid) || shown.contains("(10 of "), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{shown:?}");
+    for command in ["nilo run --", "nilo attach PID", "nilo import FILE", "nilo demo"] {
+        assert!(shown.contains(command), "{shown}");
+    }
+    assert!(!shown.contains("nilo heap"));
+    assert!(text(&place.nilo(&["--help"]).stdout).contains("Usage:"));
+}
+
+#[test]
+fn the_leak_demo_records_its_example_and_tidies_up() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("tmp")).unwrap();
+    let output =
+        place.command(&["demo", "leak", "--steps", "4"]).env("TMPDIR", place.path("tmp")).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("nilo run -- python3 tree_lstm.py --leak --steps 4"), "{said}");
+    assert!(said.contains("peak") && said.contains("nilo report"), "{said}");
+    assert_eq!(std::fs::read_dir(place.path("tmp")).unwrap().count(), 0);
+    let runs: Vec<String> = place.entries().into_iter().filter(|name| name.ends_with(".nilo")).collect();
+    assert_eq!(runs.len(), 1);
+    assert_eq!(place.report(&runs[0])["steps_seen"], 4);
+}
+
+#[test]
+fn a_demo_without_python_says_so_and_unknown_ones_are_refused() {
+    let place = Place::new();
+    let output = place.command(&["demo"]).env("PATH", place.path("empty")).output().unwrap();
+    assert_eq!(output.status.code(), Some(127));
+    let said = text(&output.stderr);
+    assert!(said.contains("needs python3") && said.contains("\nhint: install it"), "{said}");
+    assert_eq!(place.nilo(&["demo", "where"]).status.code(), Some(2));
+}
