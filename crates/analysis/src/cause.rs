@@ -172,7 +172,7 @@ impl CauseFinder {
         if let Some((number, group)) = self.oom_group() {
             let kills = self.victims_here();
             let mut evidence =
-                vec![format!("oom_kill of the {} rose by {kills}", scene.limits.group_name(number))];
+                vec![format!("oom_kill of the {} rose by {kills}", scene.limits.name_of(number, group.limit))];
             evidence.extend(group.limit.map(|limit| format!("its limit: {}", text::bytes(limit))));
             evidence.extend(who_grew(scene));
             return Some((Cause::CgroupOom, false, evidence));

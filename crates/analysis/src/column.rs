@@ -184,7 +184,8 @@ impl View<'_> {
     pub(crate) fn in_use(&self) -> Option<u64> {
         let free = [Field::MemFree, Field::Buffers, Field::Cached];
         let total = self.meminfo(Field::MemTotal)?;
-        let used = free.iter().try_fold(total, |rest, field| Some(rest.saturating_sub(self.meminfo(*field)?)))?;
+        let used =
+            free.iter().try_fold(total, |rest, field| Some(rest.saturating_sub(self.meminfo(*field)?)))?;
         Some(used.saturating_sub(self.value(self.layout.sampler_heap).unwrap_or(0)))
     }
 

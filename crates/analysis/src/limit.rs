@@ -115,11 +115,14 @@ impl LimitFinder {
         }
     }
 
-    /// By its path where that is known: the manifest names the group whose limit bound at the start.
     pub(crate) fn group_name(&self, number: u32) -> String {
-        let is_told = |bytes: u64| self.groups.get(&number) == Some(&bytes) && bytes != u64::MAX;
+        self.name_of(number, self.groups.get(&number).copied())
+    }
+
+    /// A group by its path where that is known: the manifest names the one whose limit bound at the start.
+    pub(crate) fn name_of(&self, number: u32, limit: Option<u64>) -> String {
         match (number, &self.told) {
-            (_, Some((bytes, source))) if source.starts_with("cgroup") && is_told(*bytes) => source.clone(),
+            (_, Some((bytes, source))) if source.starts_with("cgroup") && limit == Some(*bytes) => source.clone(),
             (0, _) => "cgroup of the process".into(),
             _ => format!("cgroup {number} above that of the process"),
         }

@@ -72,15 +72,23 @@ pub(crate) fn make_directory(options: &Options, name: &str) -> Result<RunDirecto
     }
 }
 
-/// A run whose child waits for the word to `exec`.
+/// What it takes to start the target, once or several times.
+struct Launcher {
+    target: Target,
+    marks: PathBuf,
+    mask: Mask,
+    inherited_mask: Mask,
+    inherited_files: OpenFiles,
+}
+
+/// A run whose first child waits for the word to `exec`.
 struct Launched {
     session: Session,
     suspended: Suspended,
-    program: String,
-    inherited_mask: Mask,
+    launcher: Launcher,
 }
 
-/// Everything up to the moment before `exec`.
+/// Everything up to the moment before the first `exec`.
 fn prepare(
     options: &Options,
     mut target: Target,
@@ -102,21 +110,16 @@ fn prepare(
     let sentinel = Sentinel::start(&mask).ok();
     let adopts = adopt_orphans().is_ok();
     let launch_hwm_kib = own_hwm_kib();
-    let relay = start_relay(options, &marks_path, &mask)?;
-    let relay_pid = relay.as_ref().map(|relay| relay.pid);
-    let suspended = fork(&target, relay, inherited_mask, inherited_files)?;
-    signals::ignore_sigpipe();
-    let_go(0);
-    if !target.stdout_to_stderr {
-        let_go(1);
-    }
+    let launcher = Launcher { target, marks: marks_path, mask, inherited_mask, inherited_files };
+    let (suspended, relay_pid) = launcher.fork(options, options.repeat <= 1)?;
     let child = suspended.pid;
     let group = own_group(options, child)?;
     let system = System::open(Chain::of(Path::new("/proc"), Path::new("/"), child))?;
     let own = [Some(own_pid()), sentinel.as_ref().map(|s| s.pid), relay_pid].into_iter().flatten().collect();
     let tree = Tree::new(Proc::default(), child, own, options.single, adopts);
+    let limit = system.limit();
     let manifest =
-        describe::manifest("run", directory, &target, child, system.limit(), options, &Zoned::now());
+        describe::manifest("run", directory, &launcher.target, child, limit, options, &Zoned::now());
     let recorder = Recorder::start(directory, options, tree, system)?;
     let session = Session {
         directory: directory.to_owned(),
@@ -141,37 +144,112 @@ fn prepare(
         started_ns: 0,
         last_words_bytes: 0,
     };
-    let program = target.argv.first().map_or_else(String::new, |a| a.to_string_lossy().into_owned());
-    Ok(Launched { session, suspended, program, inherited_mask })
+    Ok(Launched { session, suspended, launcher })
+}
+
+impl Launcher {
+    /// Forks the target suspended, and the relay of its output if steps are read from that. After the
+    /// `last` one our own standard streams are let go: only the target needs them.
+    fn fork(&self, options: &Options, last: bool) -> Result<(Suspended, Option<i32>), Error> {
+        let relay = start_relay(options, &self.marks, &self.mask)?;
+        let relay_pid = relay.as_ref().map(|relay| relay.pid);
+        let suspended = self.fork_target(relay)?;
+        signals::ignore_sigpipe();
+        if last {
+            let_go(0);
+            if !self.target.stdout_to_stderr {
+                let_go(1);
+            }
+        }
+        Ok((suspended, relay_pid))
+    }
+
+    fn fork_target(&self, relay: Option<Relay>) -> Result<Suspended, Error> {
+        let argv = self.target.argv.iter().map(c_string).collect();
+        let envp = self.target.environment.iter().map(variable).collect();
+        let mut command = Command::new(argv, envp, self.inherited_mask, self.inherited_files);
+        if let Some(relay) = relay {
+            command = command.redirect(relay.stdout, 1).redirect(relay.stderr, 2);
+        } else if self.target.stdout_to_stderr
+            && let Ok(stderr) = std::io::stderr().as_fd().try_clone_to_owned()
+        {
+            command = command.redirect(stderr, 1);
+        }
+        command.start_suspended().map_err(|source| Error::System { what: "fork", source })
+    }
+
+    fn program(&self) -> String {
+        self.target.argv.first().map_or_else(String::new, |a| a.to_string_lossy().into_owned())
+    }
 }
 
 impl Launched {
     /// From the look before the start to the end of the recording.
     fn live(self) -> Result<Exit, Error> {
-        let Self { mut session, suspended, program, inherited_mask } = self;
+        let Self { mut session, suspended, launcher } = self;
         session.describe(None);
         session.look_at_system(Phase::Before, nanoseconds(session.options.before));
         let started_ns = monotonic_ns();
-        let child = suspended.pid;
-        let execing = suspended.release();
-        // A key of the terminal may stop the child before it execs: then we stop with it, as always.
-        while !session.wait_for_signals(Some(execing.as_fd()), u64::MAX) {}
-        if let Err(source) = execing.outcome() {
-            wait_for(child);
+        if let Err(source) = release(&mut session, suspended) {
             session.abandon();
-            inherited_mask.restore();
-            return Err(Error::Exec { command: program, source });
+            launcher.inherited_mask.restore();
+            return Err(Error::Exec { command: launcher.program(), source });
         }
-        session.recorder.tree.begin(started_ns);
         session.recorder.event(started_ns, EventKind::Started);
+        session.begin_repeat(1);
+        session.recorder.tree.begin(started_ns);
         session.watch(started_ns);
+        let exit = repeat(&mut session, &launcher, started_ns);
         let ended_ns = monotonic_ns();
         session.recorder.event(ended_ns, EventKind::Exited);
-        let exit = session.close(started_ns, ended_ns);
+        session.exit = Some(exit.clone());
+        session.close(started_ns, ended_ns);
         signals::forget_pending();
-        inherited_mask.restore();
-        Ok(exit.unwrap_or_default())
+        launcher.inherited_mask.restore();
+        Ok(exit)
     }
+}
+
+/// Lets the child become the command; the error is exec's own.
+fn release(session: &mut Session, suspended: Suspended) -> std::io::Result<()> {
+    let child = suspended.pid;
+    let execing = suspended.release();
+    // A key of the terminal may stop the child before it execs: then we stop with it, as always.
+    while !session.wait_for_signals(Some(execing.as_fd()), u64::MAX) {}
+    execing.outcome().inspect_err(|_| {
+        wait_for(child);
+    })
+}
+
+/// The second and later runs of `--repeat`. Ends early when somebody ended a run; the exit is that of the
+/// first run that failed.
+fn repeat(session: &mut Session, launcher: &Launcher, started_ns: u64) -> Exit {
+    let runs = session.options.repeat;
+    let mut exit = session.exit.clone().unwrap_or_default();
+    let mut done = 1;
+    while done < runs && exit.ended_by.is_none() && !session.hurried {
+        let launched = launcher.fork(&session.options, done + 1 == runs);
+        let Ok((suspended, relay_pid)) = launched else { break };
+        session.adopt(suspended.pid, relay_pid);
+        session.begin_repeat(done + 1);
+        let child = suspended.pid;
+        if release(session, suspended).is_err() {
+            break;
+        }
+        session.recorder.tree.begin_again(child, monotonic_ns());
+        session.watch(monotonic_ns());
+        done += 1;
+        let this = session.exit.clone().unwrap_or_default();
+        if this.ended_by.is_some() || exit.code == Some(0) {
+            exit = this;
+        }
+    }
+    if runs > 1 {
+        let now_ns = monotonic_ns();
+        let span_ns = Some(now_ns - started_ns);
+        session.recorder.event(now_ns, EventKind::Repeats { runs: u64::from(done), span_ns });
+    }
+    exit
 }
 
 /// A process of ours between the target and its output, where steps are read from it.
@@ -180,26 +258,6 @@ fn start_relay(options: &Options, marks: &Path, mask: &Mask) -> Result<Option<Re
     let marks = std::fs::OpenOptions::new().append(true).open(marks)?;
     let relay = Relay::start(steps, marks, mask);
     relay.map(Some).map_err(|source| Error::System { what: "relay of the output", source })
-}
-
-fn fork(
-    target: &Target,
-    relay: Option<Relay>,
-    inherited_mask: Mask,
-    files: OpenFiles,
-) -> Result<Suspended, Error> {
-    let argv = target.argv.iter().map(c_string).collect();
-    let envp = target.environment.iter().map(variable).collect();
-    let mut command = Command::new(argv, envp, inherited_mask, files);
-    if let Some(relay) = relay {
-        command = command.redirect(relay.stdout, 1).redirect(relay.stderr, 2);
-    }
-    if target.stdout_to_stderr
-        && let Ok(stderr) = std::io::stderr().as_fd().try_clone_to_owned()
-    {
-        command = command.redirect(stderr, 1);
-    }
-    command.start_suspended().map_err(|source| Error::System { what: "fork", source })
 }
 
 /// Arguments come from our own `argv` and cannot contain NUL; one from elsewhere ends there.

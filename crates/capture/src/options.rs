@@ -26,6 +26,8 @@ pub struct Options {
     /// Give the run a cgroup of its own, for the kernel's exact tree peak.
     pub cgroup: bool,
     pub max_log_bytes: u64,
+    /// How often the command is run, one after the other, into one recording.
+    pub repeat: u32,
     /// Read steps from the target's output.
     pub steps: Option<Steps>,
     /// Limits of the watchdog.
@@ -51,6 +53,7 @@ impl Default for Options {
             exact_step_peaks: false,
             cgroup: false,
             max_log_bytes: 256 << 20,
+            repeat: 1,
             steps: None,
             limits: Limits::default(),
             grace: Duration::from_secs(5),

@@ -126,7 +126,8 @@ impl Recorder {
         self.tree.look(now_ns);
         self.note_ended();
         self.log_changes();
-        let with_system = self.read_system(now_ns, false);
+        // The first tick in any case: a short run has no other.
+        let with_system = self.read_system(now_ns, self.ticks == 0);
         self.gather();
         let mut tree = self.measure();
         if self.is_new_peak(tree) {

@@ -97,27 +97,34 @@ fn copy_until_end(steps: &Steps, mask: &Mask, kept: Vec<OwnedFd>) {
         follow_window(&signals, &streams);
         let mut position = 0;
         streams.retain_mut(|stream| {
-            position += 1;
-            !ready.contains(&position) || stream.copy(&mut buffer, |line| counter.look(&steps.expression, line, &mut marks))
+            let (readable, unread) = (ready[position], ready[position + 1]);
+            position += 2;
+            !unread && (!readable || stream.copy(&mut buffer, |line| counter.look(&steps.expression, line, &mut marks)))
         });
     }
 }
 
-/// Positions (from 1) of the streams that have something to read.
-fn wait(signals: &SignalFd, streams: &[Stream]) -> Vec<usize> {
+/// Two for each stream: there is something to read, nobody reads it any more.
+fn wait(signals: &SignalFd, streams: &[Stream]) -> [bool; 4] {
     let mut poll = PollSet::default();
     poll.add(signals::raw(signals));
     for stream in streams {
         poll.add(stream.from.as_raw_fd());
+        poll.add_output(stream.to.as_raw_fd());
     }
     let hour_ns = 3_600_000_000_000;
-    poll.wait_until(monotonic_ns() + hour_ns).filter(|position| *position > 0).collect()
+    let mut ready = [false; 4];
+    poll.wait_until(monotonic_ns() + hour_ns).filter(|at| *at > 0).for_each(|at| ready[at - 1] = true);
+    ready
 }
 
 fn follow_window(signals: &SignalFd, streams: &[Stream]) {
     while let Some(signal) = signals.next() {
-        for stream in streams.iter().filter(|_| signal.number == SIGWINCH) {
-            pty::copy_window_size(stream.to.as_fd(), stream.from.as_fd());
+        let resized = signal.number == SIGWINCH;
+        let news = streams.iter().filter(|s| resized && pty::copy_window_size(s.to.as_fd(), s.from.as_fd())).count();
+        if news > 0 {
+            // The target may have got its own signal before its terminal had the new size.
+            let _ = signals::send(0, SIGWINCH);
         }
     }
 }

@@ -14,8 +14,8 @@ use nilometer_trace::Manifest;
 use nilometer_trace::record::{EventKind, Exit, Mark, MarkKind, Record, Waited};
 use serde_json::json;
 
-use crate::forward::{self, Action, Arrival, decide, is_job_control_stop};
 use crate::control::{Control, Request};
+use crate::forward::{self, Action, Arrival, decide, is_job_control_stop};
 use crate::marks::{Marks, parse_line};
 use crate::options::Options;
 use crate::recorder::Recorder;
@@ -76,13 +76,34 @@ pub(crate) struct Unsampled {
 }
 
 impl Session {
+    /// The next run of `--repeat` has a child of its own.
+    pub fn adopt(&mut self, child: i32, relay_pid: Option<i32>) {
+        self.subject = Subject::Child(child);
+        self.exit = None;
+        self.relay_pid = relay_pid;
+        if let Some(group) = &self.group {
+            let _ = group.add(child);
+        }
+        self.recorder.tree.add_own(relay_pid);
+    }
+
+    /// Each run of several is a phase.
+    pub fn begin_repeat(&mut self, number: u32) {
+        if self.options.repeat > 1 {
+            let what = MarkKind::Phase(format!("run {number}"));
+            self.recorder.append(&Record::Mark(Mark { at_ns: monotonic_ns(), error_ns: 0, pid: None, what }));
+        }
+    }
+
     pub fn is_over(&self) -> bool {
         self.exit.is_some() || self.stop_asked
     }
 
     /// The tick loop, until the subject has ended or we are asked to stop.
     pub fn watch(&mut self, started_ns: u64) {
-        self.started_ns = started_ns;
+        if self.started_ns == 0 {
+            self.started_ns = started_ns;
+        }
         let mut due_ns = started_ns;
         let end_ns = self.options.duration.map(|d| started_ns + crate::recorder::nanoseconds(d));
         while !self.is_over() {

@@ -97,12 +97,19 @@ impl Tree {
 
     /// Adds the root itself.
     pub fn begin(&mut self, now_ns: u64) -> bool {
-        // First of all its mark: a short target may be gone before the first tick.
-        let early = self.proc.read_status(self.root, &mut self.buffer).ok();
-        self.add(self.root, now_ns);
-        let mark = early.and_then(|status| status.vm_hwm_kib).unwrap_or(0);
-        self.members.iter_mut().for_each(|member| member.hwm_kib = mark);
+        self.add(self.root, 0, now_ns);
         self.contains(self.root)
+    }
+
+    /// Another run of the same command: its child is the root from now on.
+    pub fn begin_again(&mut self, root: i32, now_ns: u64) -> bool {
+        self.root = root;
+        self.begin(now_ns)
+    }
+
+    /// One more process of ours that is not the target's.
+    pub fn add_own(&mut self, pid: Option<i32>) {
+        self.own.extend(pid);
     }
 
     /// Finds processes made since the last call.
@@ -167,13 +174,16 @@ impl Tree {
         let orphan = self.adopts && self.own.first() == Some(&status.ppid);
         let ours = status.is_thread_leader() && (self.pids.contains(&status.ppid) || orphan);
         if ours {
-            self.add(pid, now_ns);
+            self.add(pid, status.ppid, now_ns);
         }
         ours
     }
 
-    fn add(&mut self, pid: i32, now_ns: u64) {
+    fn add(&mut self, pid: i32, parent_pid: i32, now_ns: u64) {
         let Ok(mut member) = Member::open(&self.proc, self.next_index, pid, &mut self.buffer) else { return };
+        if member.parent_pid == 0 {
+            member.parent_pid = parent_pid; // it ended while we looked: the kernel has forgotten
+        }
         self.next_index += 1;
         self.tell_role(&mut member);
         self.pids.insert(pid);

@@ -60,11 +60,8 @@ pub struct Failure {
 
 impl Failure {
     pub fn tell(&self) -> ExitCode {
-        let mut text = format!("nilo: {}\n", escape(&sentence(&self.error)));
-        if let Some(hint) = &self.hint {
-            text.push_str(&format!("\nhint: {}\n", escape(hint)));
-        }
-        let _ = std::io::stderr().write_all(text.as_bytes());
+        let hint = self.hint.as_ref().map_or_else(String::new, |hint| format!("\nhint: {}\n", escape(hint)));
+        talk(&format!("nilo: {}\n{hint}", escape(&sentence(&self.error))));
         ExitCode::from(self.code)
     }
 

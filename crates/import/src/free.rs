@@ -8,8 +8,7 @@ use crate::time::parse_stamp;
 
 const KIB: &str = "the log must come from `free` without options, which prints kB";
 const OLD: &str = "an output of `free` is: header, Mem:, -/+ buffers/cache:, Swap:";
-const NEW: &str =
-    "record with nilo instead:  nilo record --interval 1s   (or: watch /proc/meminfo, a meminfo-log)";
+const NEW: &str = "record with nilo instead:  nilo record --interval 1s";
 
 const WORDS: [&str; 6] = ["total", "used", "free", "shared", "buffers", "cached"];
 

@@ -1,5 +1,7 @@
 //! Whole logs in, records out: the published figures, and what happens to logs that are cut or malformed.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests
+
 use std::io::{self, BufRead, Read};
 
 use nilometer_import::{Error, Format, Outline, convert};

@@ -1,6 +1,8 @@
 //! The findings of a run as sentences: the same on the verdict screen and at the head of the report.
 
-use nilometer_analysis::model::{Cause, GrowthClass, GrowthUnit, Limit, MadeOf, Outlives, Repeats, Run, Workers};
+use nilometer_analysis::model::{
+    Cause, GrowthClass, GrowthUnit, Limit, MadeOf, Outlives, Repeats, Run, Workers,
+};
 
 use crate::hint::{self, Finding};
 use crate::layout::{Line, Style, Tone};
@@ -65,8 +67,8 @@ pub(crate) fn findings(run: &Run) -> Vec<Line> {
 fn cause(run: &Run) -> Option<Line> {
     // The machine's OOM kills may be anybody's; after a success they stay in the long report.
     let killing = run.exit.code != Some(0) && run.system.oom_kills.unwrap_or(0) > 0;
-    let expected = run.about.verb == "import"
-        || matches!(run.exit.cause, Cause::Exited | Cause::Signal) && !killing;
+    let expected =
+        run.about.verb == "import" || matches!(run.exit.cause, Cause::Exited | Cause::Signal) && !killing;
     let told = !expected && !run.exit.evidence.is_empty();
     told.then(|| Line { tone: Tone::Bad, ..Line::new("cause", run.exit.evidence.join(" · ")) })
 }
@@ -221,7 +223,8 @@ const MUCH_LEFT_KIB: f64 = 1024.0;
 
 fn repeats(repeats: &Repeats) -> Line {
     let runs = text::counted(repeats.runs, "run", "runs");
-    let pace = repeats.seconds_per_run.map(|seconds| format!(" · {seconds:.2} s per run")).unwrap_or_default();
+    let pace =
+        repeats.seconds_per_run.map(|seconds| format!(" · {seconds:.2} s per run")).unwrap_or_default();
     let (Some(left), Some(before), Some(after)) =
         (repeats.left_per_run_kib, repeats.before_kib, repeats.after_kib)
     else {

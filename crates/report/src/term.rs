@@ -79,7 +79,8 @@ fn system_charts(run: &Run, style: &Style) -> String {
     let drawn = |series: &Series| series.points.len() > 2;
     let swapped = run.curve.swap.points.iter().any(|point| point.max > 0);
     let mut charts = Vec::new();
-    charts.extend(drawn(&run.curve.available).then(|| chart("Available on the machine", &run.curve.available)));
+    charts
+        .extend(drawn(&run.curve.available).then(|| chart("Available on the machine", &run.curve.available)));
     charts.extend(swapped.then(|| chart("Swap in use on the machine", &run.curve.swap)));
     charts.into_iter().filter(|chart| !chart.is_empty()).collect::<Vec<_>>().join("\n")
 }
@@ -195,7 +196,8 @@ fn method(run: &Run, style: &Style) -> String {
     let asked = Some(run.interval_ms.asked).filter(|asked| *asked > 0.0);
     let asked = asked.map_or_else(|| "asked not known".into(), |asked| format!("asked {asked:.0} ms"));
     let ticks = text::count(run.ticks);
-    let interval = format!("{asked}, achieved {achieved} (median), {ticks} ticks{}", missed.unwrap_or_default());
+    let interval =
+        format!("{asked}, achieved {achieved} (median), {ticks} ticks{}", missed.unwrap_or_default());
     let mut lines = vec![Line::new("interval", interval), Line::new("host", host(about))];
     lines.push(Line::new(
         "started",

@@ -26,6 +26,7 @@ pub struct ImportArgs {
     /// Its format [default: told from the file]
     #[arg(long = "as", value_name = "FORMAT", value_enum)]
     pub format: Option<ForeignFormat>,
+    #[allow(clippy::doc_markdown)] // the help text is no markdown
     /// Run directory to write [default: NAME.DATE.PID.nilo in $NILO_DIR or here]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,

@@ -12,6 +12,8 @@ use crate::args;
 use crate::args::demo::{Demo, DemoArgs};
 use crate::talk::{self, Failure};
 
+const PYTHON: &str = "python3";
+
 /// One example: a script, its words, and what to say.
 struct Example {
     file: &'static str,
@@ -36,7 +38,7 @@ fn example(demo: Demo) -> Example {
 
 pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     let example = example(args.demo);
-    let python = find_python(std::env::var_os("PATH").as_deref())?;
+    find_python(std::env::var_os("PATH").as_deref())?;
     // Private to this user, and gone when this function returns.
     let place = tempfile::Builder::new()
         .prefix("nilo-demo.")
@@ -45,33 +47,29 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     let script = place.path().join(example.file);
     std::fs::write(&script, example.text).with_context(|| format!("cannot write {}", script.display()))?;
     talk::say(example.before);
-    let code = run::run(&arguments(args, &example, &python, &script)?)?;
+    let code = run::run(&arguments(args, &example, &script)?)?;
     talk::say(example.after);
     Ok(code)
 }
 
 /// As if typed: `nilo run -- python3 …/tree_lstm.py --leak --steps N`, and said so.
-fn arguments(
-    args: &DemoArgs,
-    example: &Example,
-    python: &Path,
-    script: &Path,
-) -> Result<args::RunArgs, Failure> {
+fn arguments(args: &DemoArgs, example: &Example, script: &Path) -> Result<args::RunArgs, Failure> {
     let steps = args.steps.to_string();
     let words = example.arguments.iter().copied().chain(["--steps", steps.as_str()]);
     let typed: Vec<&str> = words.clone().collect();
-    talk::say(&format!("nilo run -- python3 {} {}", example.file, typed.join(" ")));
-    let command = [python.as_os_str(), script.as_os_str()].into_iter().map(OsStr::to_owned);
+    talk::say(&format!("nilo run -- {PYTHON} {} {}", example.file, typed.join(" ")));
+    let command = [OsStr::new(PYTHON), script.as_os_str()].into_iter().map(OsStr::to_owned);
     let command: Vec<OsString> = command.chain(words.map(OsString::from)).collect();
     args::run_args(&command).ok_or_else(|| anyhow!("the example cannot be started").into())
 }
 
+/// Before anything is unpacked: whether there is something to run it with.
 fn find_python(path: Option<&OsStr>) -> Result<PathBuf, Failure> {
     let is_program = |file: &PathBuf| {
         std::fs::metadata(file).is_ok_and(|there| there.is_file() && there.permissions().mode() & 0o111 != 0)
     };
     let directories = path.into_iter().flat_map(std::env::split_paths);
-    directories.map(|directory| directory.join("python3")).find(is_program).ok_or_else(|| Failure {
+    directories.map(|directory| directory.join(PYTHON)).find(is_program).ok_or_else(|| Failure {
         code: exit::NOT_FOUND,
         error: anyhow!("the demo needs python3, and there is none on PATH"),
         hint: Some(

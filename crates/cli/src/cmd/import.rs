@@ -56,9 +56,10 @@ fn open(file: &Path) -> Result<Input, Failure> {
         let hint = format!("it is a run already:  nilo report {}", file.display());
         return Err(if is_run { failure.hint(hint) } else { failure });
     }
-    let mut rest: Box<dyn BufRead> = match file == Path::new("-") {
-        true => Box::new(BufReader::with_capacity(BUFFER_BYTES, io::stdin())),
-        false => Box::new(BufReader::with_capacity(BUFFER_BYTES, File::open(file).with_context(cannot)?)),
+    let mut rest: Box<dyn BufRead> = if file == Path::new("-") {
+        Box::new(BufReader::with_capacity(BUFFER_BYTES, io::stdin()))
+    } else {
+        Box::new(BufReader::with_capacity(BUFFER_BYTES, File::open(file).with_context(cannot)?))
     };
     let mut head = Vec::new();
     rest.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head).with_context(cannot)?;

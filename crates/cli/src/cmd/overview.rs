@@ -1,6 +1,7 @@
 //! `nilo` alone: my Python processes by size, and what can be asked.
 
 use std::cmp::Reverse;
+use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
@@ -150,9 +151,11 @@ fn read_uptime(proc: &Proc) -> Option<f64> {
 }
 
 fn questions(exists: impl Fn(&str) -> bool) -> String {
-    let rows = QUESTIONS.iter().filter(|(_, verb, _)| exists(verb));
-    let rows: String = rows.map(|(question, _, command)| format!("  {question:<38} {command}\n")).collect();
-    format!("Ask\n{rows}\nMore of each:  nilo VERB --help\n")
+    let mut text = "Ask\n".to_owned();
+    for (question, _, command) in QUESTIONS.iter().filter(|(_, verb, _)| exists(verb)) {
+        let _ = writeln!(text, "  {question:<38} {command}");
+    }
+    text + "\nMore of each:  nilo VERB --help\n"
 }
 
 #[cfg(test)]

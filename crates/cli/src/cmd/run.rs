@@ -36,6 +36,7 @@ fn options(args: &RunArgs) -> Options {
         settle: args.settle,
         exact_step_peaks: args.exact_step_peaks,
         cgroup: args.cgroup,
+        repeat: args.repeat.unwrap_or(1),
         steps: args.steps.clone(),
         limits: limits(&args.limits),
         grace: args.limits.grace,

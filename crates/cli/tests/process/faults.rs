@@ -173,6 +173,7 @@ fn a_limit_on_file_sizes_stops_neither_nilo_nor_the_target() {
     let mut nilo = Command::new("sh");
     nilo.args(["-c", r#"ulimit -f 200; exec "$0" "$@""#, nilo_binary(), "run", "-q", "-o"]).arg(&run);
     let mut crowd = start_crowd(&mut nilo);
+    wait_for_ticks(&run, 3);
     let_it_crowd(&mut crowd, &run, 0);
     let_it_crowd(&mut crowd, &run, 1);
     let output = crowd.end();

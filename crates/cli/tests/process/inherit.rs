@@ -93,7 +93,8 @@ fn limits_and_places_are_inherited_unchanged() {
 #[test]
 fn the_environment_is_inherited_unchanged() {
     let lab = Lab::new();
-    let variables = [("EMPTY", ""), ("LINES_", "a\nb=c"), ("RUST_BACKTRACE", "full"), ("LD_LIBRARY_PATH", "/nowhere")];
+    let variables =
+        [("EMPTY", ""), ("LINES_", "a\nb=c"), ("RUST_BACKTRACE", "full"), ("LD_LIBRARY_PATH", "/nowhere")];
     compare(&lab, "", &variables, &["env EMPTY=\n"]);
 }
 
@@ -209,7 +210,8 @@ fn standard_input_passes_through() {
 fn a_stream_that_the_target_closes_is_closed() {
     let lab = Lab::new();
     let code = "echo ready; exec <&- >&-; exec sleep 600";
-    let mut dialogue = Dialogue::start(&mut lab.nilo(["run", "-q", "-o", "run.nilo", "--", "sh", "-c", code]));
+    let mut dialogue =
+        Dialogue::start(&mut lab.nilo(["run", "-q", "-o", "run.nilo", "--", "sh", "-c", code]));
     assert_eq!(dialogue.line(), "ready");
     let mut rest = Vec::new();
     dialogue.child.stdout.as_mut().expect("stdout").read_to_end(&mut rest).expect("its end");
@@ -233,7 +235,8 @@ fn a_target_that_closes_everything_is_measured() {
 #[test]
 fn an_exec_renames_the_process() {
     let lab = Lab::new();
-    let mut nilo = lab.nilo(["run", "-q", "-o", "run.nilo", "--", "sh", "-c", "echo shell $$; read x; exec \"$0\""]);
+    let mut nilo =
+        lab.nilo(["run", "-q", "-o", "run.nilo", "--", "sh", "-c", "echo shell $$; read x; exec \"$0\""]);
     let mut dialogue = Dialogue::start(nilo.arg(counter_program()));
     let shell = dialogue.line();
     after_some_ticks(dialogue.pid());

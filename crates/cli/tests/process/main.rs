@@ -1,5 +1,6 @@
 //! Real processes under the real binary. One small program per behaviour (in `tests/programs`), synchronised
 //! by pipes; no sleeps, no retries; a skip prints its reason and is counted.
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::print_stderr)] // as in any test
 
 mod harness;
 
@@ -28,3 +29,7 @@ mod signals;
 mod limited;
 mod serial_watchdog;
 mod serial_death;
+mod serial_swap;
+mod relay;
+mod control;
+mod attach;

@@ -304,7 +304,8 @@ fn nested_launchers_deliver_once() {
 #[test]
 fn a_timer_set_before_nilo_rings_in_the_target() {
     let lab = Lab::new();
-    let code = "import os,signal,sys; signal.setitimer(signal.ITIMER_REAL,2); os.execv(sys.argv[1],sys.argv[1:])";
+    let code =
+        "import os,signal,sys; signal.setitimer(signal.ITIMER_REAL,2); os.execv(sys.argv[1],sys.argv[1:])";
     let mut python = Command::new("python3");
     python.args(["-c", code, nilo_binary()]).args(counted(&[])).current_dir(lab.path(""));
     let mut counter = Counter::start(&mut python);
@@ -316,7 +317,8 @@ fn a_timer_set_before_nilo_rings_in_the_target() {
 fn a_command_that_cannot_be_recorded_is_not_run_behind_our_back() {
     let lab = Lab::new();
     let mut shell = Command::new("sh");
-    let words = ["-c", "ulimit -f 8; exec \"$@\"", "sh", nilo_binary(), "run", "-o", "run.nilo", "--", "echo", "ran"];
+    let words =
+        ["-c", "ulimit -f 8; exec \"$@\"", "sh", nilo_binary(), "run", "-o", "run.nilo", "--", "echo", "ran"];
     let output = finish(shell.args(words).current_dir(lab.path("")));
     assert_eq!(output.status.code(), Some(125), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "");

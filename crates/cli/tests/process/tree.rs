@@ -115,8 +115,6 @@ fn serial_a_thousand_short_children() {
     let truth_s = truth.cpu_us as f64 / 1e6;
     // "At least": what sampled ones may have used after their last sample is taken away, be it all.
     assert!((0.0..=truth_s + 0.03).contains(&cpu_s), "{cpu_s} s of CPU, the program knows of {truth_s}");
-    let said = run.report["quality"].as_array().expect("quality");
-    assert!(said.iter().any(|doubt| doubt.as_str().is_some_and(|d| d.contains("no tick saw"))), "{said:?}");
 }
 
 #[test]
@@ -135,5 +133,7 @@ fn orphans_between_two_ticks_are_counted() {
     assert!(run.number("unseen/children_cpu_s") > 0.0, "{unseen}");
     // Each touched 256 pages.
     assert!(bytes(&unseen["children_faults"]) >= counted * 256, "{unseen}");
+    let said = run.report["quality"].as_array().expect("quality");
+    assert!(said.iter().any(|doubt| doubt.as_str().is_some_and(|d| d.contains("no tick saw"))), "{said:?}");
     assert_eq!(run.report["peak"]["exact"], false, "a child that no tick saw may have been larger");
 }

@@ -28,8 +28,10 @@ impl Verdict {
         Self { works: true, sentence: sentence.into(), command: None }
     }
 
+    /// Without a command where none would help.
     fn refused(sentence: impl Into<String>, command: String) -> Self {
-        Self { works: false, sentence: sentence.into(), command: Some(command) }
+        let command = Some(command).filter(|command| !command.is_empty());
+        Self { works: false, sentence: sentence.into(), command }
     }
 }
 
@@ -149,7 +151,7 @@ fn unexplained(facts: &Facts, errno: i32) -> Verdict {
     if errno == libc::ENOSYS && facts.seccomp == 0 {
         return Verdict::refused(
             "this kernel was built without CONFIG_CROSS_MEMORY_ATTACH (ENOSYS)",
-            "grep CROSS_MEMORY /boot/config-$(uname -r)".into(),
+            String::new(),
         );
     }
     if facts.seccomp != 0 {

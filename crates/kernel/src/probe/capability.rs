@@ -204,12 +204,17 @@ fn psi_trigger(facts: &Facts) -> Judgement {
 fn cgroup_write(facts: &Facts) -> Judgement {
     const SCOPE: &str = "systemd-run --user --scope -p Delegate=yes nilo run --cgroup -- …";
     let Some(group) = &facts.cgroup else {
-        return Judgement::cannot("no memory control group is visible here", "mount | grep cgroup");
+        return Judgement::cannot(
+            "no memory control group is visible here",
+            "sudo mount -t cgroup2 none /sys/fs/cgroup",
+        );
     };
-    let command = if facts.in_container() {
-        "docker run --cgroupns=private -v /sys/fs/cgroup:/sys/fs/cgroup:rw …"
-    } else {
-        SCOPE
+    let command = match facts.in_container() {
+        true if !facts.is_root() && facts.bounding.has(Cap::SysAdmin) => {
+            "sudo nilo run --cgroup -- …".to_owned()
+        }
+        true => unconfined(facts),
+        false => SCOPE.to_owned(),
     };
     match group.room {
         Room::Free if group.version == Version::V1 => {
@@ -312,11 +317,8 @@ fn device_nvidia(facts: &Facts) -> Judgement {
 fn device_amd_intel(facts: &Facts) -> Judgement {
     let cards = &facts.graphics.cards;
     if cards.is_empty() {
-        let command = if facts.in_container() {
-            "docker run --device /dev/dri --device /dev/kfd …"
-        } else {
-            "lspci -k | grep -A2 VGA"
-        };
+        let command =
+            if facts.in_container() { "docker run --device /dev/dri --device /dev/kfd …" } else { "" };
         return Judgement::cannot("no card of amdgpu, radeon, i915 or xe in /sys/class/drm", command);
     }
     Judgement::works(format!("{}, by sysfs and fdinfo", cards.join(", ")))

@@ -143,6 +143,8 @@ pub struct Facts {
     pub host: Host,
     pub euid: u32,
     pub capabilities: Capabilities,
+    /// What becoming root could give (`CapBnd`).
+    pub bounding: Capabilities,
     /// `None` = the kernel has no Yama, which is scope 0.
     pub yama_scope: Option<u8>,
     /// `/proc/sys/fs/suid_dumpable`: 0 = processes that changed their uid cannot be read, even by their user.

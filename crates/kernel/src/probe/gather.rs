@@ -36,6 +36,7 @@ impl Facts {
             host: host::read(root, page_bytes()),
             euid: own.euid,
             capabilities: own.capabilities,
+            bounding: own.bounding,
             yama_scope: count("kernel/yama/ptrace_scope").map(|scope| scope as u8),
             suid_dumpable: count("fs/suid_dumpable"),
             seccomp: own.seccomp,
@@ -100,6 +101,7 @@ struct Own {
     pid: i32,
     euid: u32,
     capabilities: Capabilities,
+    bounding: Capabilities,
     seccomp: u8,
     no_new_privileges: bool,
 }
@@ -110,10 +112,12 @@ impl Own {
         let value =
             |name: &[u8]| lines(&status).find_map(|line| line.strip_prefix(name)).map(<[u8]>::trim_ascii);
         let count = |name: &[u8]| value(name).and_then(number).unwrap_or(0);
+        let set = |name: &[u8]| Capabilities(value(name).and_then(hex).unwrap_or(0));
         Self {
             pid: count(b"Pid:") as i32,
             euid: value(b"Uid:").and_then(|ids| words(ids).nth(1)).and_then(number).unwrap_or(0) as u32,
-            capabilities: Capabilities(value(b"CapEff:").and_then(hex).unwrap_or(0)),
+            capabilities: set(b"CapEff:"),
+            bounding: set(b"CapBnd:"),
             seccomp: count(b"Seccomp:") as u8,
             no_new_privileges: count(b"NoNewPrivs:") != 0,
         }

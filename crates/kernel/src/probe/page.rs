@@ -23,17 +23,13 @@ pub(super) fn clear_refs(facts: &Facts) -> Judgement {
 }
 
 pub(super) fn soft_dirty(facts: &Facts) -> Judgement {
+    let instead = match facts.trials.pagemap_scan {
+        Some(Ok(())) => "; pagemap-scan sees written pages too",
+        _ => "",
+    };
     match facts.trials.soft_dirty {
         Some(true) => Judgement::works("written pages at 4 KiB"),
-        _ => Judgement::cannot("the kernel was built without CONFIG_MEM_SOFT_DIRTY", instead(facts)),
-    }
-}
-
-/// What sees written pages without it.
-fn instead(facts: &Facts) -> &'static str {
-    match facts.trials.pagemap_scan {
-        Some(Ok(())) => "nilo doctor --json | jq .capabilities  # pagemap-scan sees them too",
-        _ => "",
+        _ => Judgement::cannot(format!("the kernel was built without CONFIG_MEM_SOFT_DIRTY{instead}"), ""),
     }
 }
 
@@ -49,29 +45,33 @@ pub(super) fn pagemap_scan(facts: &Facts) -> Judgement {
 }
 
 pub(super) fn pagemap_pfn(facts: &Facts) -> Judgement {
-    let shown = facts.trials.pagemap_pfn.unwrap_or(facts.has_for_machine(Cap::SysAdmin));
     match facts.pagemap {
-        _ if shown => Judgement::works("page frame numbers are shown"),
+        _ if pagemap_pfn_is_shown(facts) => Judgement::works("page frame numbers are shown"),
         File::Absent => Judgement::cannot("no /proc/PID/pagemap in this kernel", ""),
-        _ => Judgement::cannot("page frame numbers are shown to CAP_SYS_ADMIN only", admin(facts)),
+        _ => Judgement::cannot(frames_are_hidden(facts), admin(facts)),
     }
 }
 
 pub(super) fn idle_pages(facts: &Facts) -> Judgement {
     match facts.idle_bitmap {
-        File::Absent => Judgement::cannot(
-            "the kernel was built without CONFIG_IDLE_PAGE_TRACKING (Debian's and Ubuntu's are)",
-            "grep IDLE_PAGE /boot/config-$(uname -r)",
-        ),
+        File::Absent => {
+            Judgement::cannot("the kernel was built without CONFIG_IDLE_PAGE_TRACKING, as Debian's are", "")
+        }
         File::NotPermitted | File::Readable => {
             Judgement::cannot("the idle page bitmap is root's", admin(facts))
         }
         File::Writable if pagemap_pfn_is_shown(facts) => {
             Judgement::works("touched pages at 4 KiB, all processes")
         }
-        File::Writable => {
-            Judgement::cannot("page frame numbers are shown to CAP_SYS_ADMIN only", admin(facts))
-        }
+        File::Writable => Judgement::cannot(frames_are_hidden(facts), admin(facts)),
+    }
+}
+
+fn frames_are_hidden(facts: &Facts) -> &'static str {
+    if facts.in_user_namespace && facts.has(Cap::SysAdmin) {
+        "page frame numbers are shown to the machine's root only, not a user namespace's"
+    } else {
+        "page frame numbers are shown to CAP_SYS_ADMIN only"
     }
 }
 
@@ -82,15 +82,13 @@ fn pagemap_pfn_is_shown(facts: &Facts) -> bool {
 /// Its tree has one owner: whoever has set it up.
 pub(super) fn damon(facts: &Facts) -> Judgement {
     match facts.damon {
-        Damon::Absent => Judgement::cannot(
-            "the kernel was built without CONFIG_DAMON_SYSFS (or sysfs is hidden)",
-            "grep DAMON /boot/config-$(uname -r)",
-        ),
+        Damon::Absent => {
+            Judgement::cannot("the kernel was built without CONFIG_DAMON_SYSFS (or sysfs is hidden)", "")
+        }
         Damon::NotPermitted => Judgement::cannot("its sysfs tree is root's", admin(facts)),
-        Damon::Taken { on, .. } if on > 0 => Judgement::cannot(
-            "somebody else's kdamond is on; nilo never touches it",
-            "grep . /sys/kernel/mm/damon/admin/kdamonds/*/state",
-        ),
+        Damon::Taken { on, .. } if on > 0 => {
+            Judgement::cannot("somebody else's kdamond is on; nilo never touches it", "")
+        }
         Damon::Taken { kdamonds, .. } => Judgement::cannot(
             format!("somebody else has set up {kdamonds} kdamond(s); nilo leaves them alone"),
             "echo 0 | sudo tee /sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds  # if nobody needs them",

@@ -9,10 +9,10 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use super::{check, inherited};
 use super::limits::OpenFiles;
 use super::process::wait_for;
 use super::signals::{Mask, send};
+use super::{check, inherited};
 
 /// What to start, prepared before the fork so that the child allocates nothing.
 #[derive(Debug)]
@@ -73,11 +73,11 @@ impl Command {
         let mut go = File::from(go);
         while matches!(go.read(&mut byte), Err(e) if e.kind() == std::io::ErrorKind::Interrupted) {}
         drop(go);
+        inherited::close_for_target();
         for (fd, number) in &self.redirected {
             // SAFETY: replaces a descriptor of this child only.
             unsafe { libc::dup2(fd.as_raw_fd(), *number) };
         }
-        inherited::close_for_target();
         inherited::restore_for_target();
         self.inherited_files.set();
         self.inherited_mask.restore();

@@ -24,8 +24,17 @@ impl PollSet {
     /// Adds a descriptor to wait for input on; -1 keeps its position and is never ready. It must stay open
     /// while it is in the set; more than eight are not waited for.
     pub fn add(&mut self, fd: RawFd) {
+        self.add_for(fd, libc::POLLIN);
+    }
+
+    /// Adds a descriptor that is ready when nobody reads what is written to it any more.
+    pub fn add_output(&mut self, fd: RawFd) {
+        self.add_for(fd, 0); // POLLERR and POLLHUP are always told
+    }
+
+    fn add_for(&mut self, fd: RawFd, events: libc::c_short) {
         if let Some(entry) = self.entries.get_mut(self.count) {
-            entry.fd = fd;
+            *entry = libc::pollfd { fd, events, revents: 0 };
             self.count += 1;
         }
     }

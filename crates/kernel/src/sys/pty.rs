@@ -38,15 +38,19 @@ fn close_on_exec(fd: &OwnedFd) -> std::io::Result<()> {
     check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) }).map(drop)
 }
 
-/// Gives `to` the window size of `from`; what is no terminal has none.
-pub fn copy_window_size(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
+/// Gives `to` the window size of `from`, and tells whether it had another; what is no terminal has none.
+pub fn copy_window_size(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> bool {
+    let (Some(new), Some(old)) = (window_size(from), window_size(to)) else { return false };
+    // SAFETY: TIOCSWINSZ reads a winsize; the descriptor is open.
+    let set = unsafe { libc::ioctl(to.as_raw_fd(), libc::TIOCSWINSZ, &raw const new) == 0 };
+    set && (new.ws_row, new.ws_col) != (old.ws_row, old.ws_col)
+}
+
+fn window_size(fd: BorrowedFd<'_>) -> Option<libc::winsize> {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: TIOCGWINSZ fills and TIOCSWINSZ reads a winsize; both descriptors are open.
-    unsafe {
-        if libc::ioctl(from.as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) == 0 {
-            libc::ioctl(to.as_raw_fd(), libc::TIOCSWINSZ, &raw const size);
-        }
-    }
+    // SAFETY: TIOCGWINSZ fills a winsize; the descriptor is open.
+    let known = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) == 0 };
+    known.then_some(size)
 }
 
 /// Do two descriptors lead to the same file, pipe or terminal?

@@ -36,7 +36,7 @@ impl Sentinel {
         let pid = check(unsafe { libc::fork() })?;
         if pid == 0 {
             drop(ours);
-            watch(mask, theirs.into(), parent);
+            watch(mask, &theirs.into(), parent);
             // SAFETY: leaves at once, without the parent's exit handlers.
             unsafe { libc::_exit(0) }
         }
@@ -67,14 +67,14 @@ impl Sentinel {
 }
 
 /// The sentinel's life: wait for a question, look at what arrived, answer.
-fn watch(mask: &Mask, line: OwnedFd, parent: u32) {
+fn watch(mask: &Mask, line: &OwnedFd, parent: u32) {
     let Ok(signals) = SignalFd::new(mask) else { return };
     let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
     let _ = nix::sys::prctl::set_name(c"nilo-sentinel");
     if nix::unistd::getppid().as_raw() != parent as i32 {
         return; // the parent died before the death signal was set
     }
-    let Ok((mut line, signals)) = keep_only(&line, signals) else { return };
+    let Ok((mut line, signals)) = keep_only(line, signals) else { return };
     let mut seen = [0u32; 65];
     let mut question = [0u8; 2];
     while line.read_exact(&mut question).is_ok() {

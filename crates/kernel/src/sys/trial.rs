@@ -12,8 +12,8 @@ use super::memory::read_bytes;
 use super::process::{Change, wait_for};
 use super::{check, last_error};
 
-/// `nobody`: owns no processes that matter.
-const ANOTHER_UID: libc::uid_t = 65534;
+/// `nobody`, or its neighbour where we are nobody: they own no processes that matter.
+const OTHER_UIDS: [libc::uid_t; 2] = [65534, 65533];
 /// Read from a child; its address is the same there.
 static WITNESS: [u8; 8] = *b"nilometr";
 /// Exit code of a child that failed without an errno.
@@ -235,8 +235,9 @@ fn wait_to_be_ended(another_user: bool, ready: libc::c_int) -> ! {
     // SAFETY: system calls on plain numbers and one byte of a constant; no memory of the parent is changed.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        let other = OTHER_UIDS[usize::from(libc::getuid() == OTHER_UIDS[0])];
         let is_there = !another_user
-            || (libc::syscall(libc::SYS_setresuid, ANOTHER_UID, ANOTHER_UID, ANOTHER_UID) == 0
+            || (libc::syscall(libc::SYS_setresuid, other, other, other) == 0
                 && libc::prctl(libc::PR_SET_DUMPABLE, 1) == 0
                 && libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) == 0);
         if is_there && libc::write(ready, WITNESS.as_ptr().cast(), 1) == 1 {

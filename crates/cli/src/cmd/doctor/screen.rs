@@ -13,8 +13,9 @@ const LABEL: usize = 12;
 /// Level, name and the gaps around them.
 const LEFT: usize = 33;
 const COMMAND_INDENT: usize = 10;
-/// How many of the latest OOM kills, and of the interpreters, are shown.
-const SHOWN: usize = 6;
+/// How many interpreters, and of the latest OOM kills, are shown.
+const PYTHONS: usize = 6;
+const KILLS: usize = 3;
 const NEXT: &str = "nilo run -- python train.py";
 
 pub fn render(facts: &Facts, capabilities: &[Capability], style: &Style) -> String {
@@ -24,10 +25,7 @@ pub fn render(facts: &Facts, capabilities: &[Capability], style: &Style) -> Stri
         out += &screen.fact(label, &sentence);
     }
     for section in [Section::Recording, Section::Memory, Section::Pages, Section::Machine, Section::Devices] {
-        out += &format!("\n{}\n", screen.paint(title(section), "1"));
-        for capability in capabilities.iter().filter(|capability| capability.section == section) {
-            out += &screen.capability(capability);
-        }
+        out += &screen.section(title(section), capabilities.iter().filter(|one| one.section == section));
     }
     let next = capabilities.iter().find(|capability| capability.name == "run" && !capability.works());
     let next = next.and_then(|run| run.command.as_deref()).unwrap_or(NEXT);
@@ -66,6 +64,11 @@ impl Screen<'_> {
         format!("{label:<LABEL$}{}\n", rows.join(&format!("\n{:LABEL$}", "")))
     }
 
+    fn section<'c>(&self, title: &str, capabilities: impl Iterator<Item = &'c Capability>) -> String {
+        let lines: String = capabilities.map(|capability| self.capability(capability)).collect();
+        format!("\n{}\n{lines}", self.paint(title, "1"))
+    }
+
     fn capability(&self, capability: &Capability) -> String {
         let code = match capability.level {
             Level::Works => "32",
@@ -77,13 +80,14 @@ impl Screen<'_> {
         let sentence = self.safe(&sentence.collect::<Vec<_>>().join("; "));
         let rows = fold(&sentence, self.width.saturating_sub(LEFT), "");
         let name = capability.name;
-        let mut out = format!("  {level}  {name:<21}  {}\n", rows.join(&format!("\n{:LEFT$}", "")));
-        if let Some(command) = &capability.command {
-            let rows = fold(&self.safe(command), self.width.saturating_sub(COMMAND_INDENT + 2), " \\");
-            let indent = format!("\n{:1$}", "", COMMAND_INDENT + 2);
-            out += &format!("{:COMMAND_INDENT$}{} {}\n", "", self.arrow(), rows.join(&indent));
-        }
-        out
+        let line = format!("  {level}  {name:<21}  {}\n", rows.join(&format!("\n{:LEFT$}", "")));
+        line + &capability.command.as_ref().map_or(String::new(), |command| self.command(command))
+    }
+
+    fn command(&self, command: &str) -> String {
+        let rows = fold(&self.safe(command), self.width.saturating_sub(COMMAND_INDENT + 2), " \\");
+        let indent = format!("\n{:1$}", "", COMMAND_INDENT + 2);
+        format!("{:COMMAND_INDENT$}{} {}\n", "", self.arrow(), rows.join(&indent))
     }
 
     fn arrow(&self) -> &'static str {
@@ -127,7 +131,7 @@ fn found(facts: &Facts) -> Vec<(&'static str, String)> {
         ("OOM kills", oom_kills(facts)),
     ];
     let recent = facts.recent_oom_kills.as_deref().unwrap_or_default();
-    lines.extend(recent.iter().rev().take(SHOWN).map(|kill| ("", oom_kill(facts, kill))));
+    lines.extend(recent.iter().rev().take(KILLS).map(|kill| ("", oom_kill(facts, kill))));
     lines.push(("Python", pythons(&facts.pythons)));
     lines.push(("malloc", allocators(facts)));
     lines
@@ -237,8 +241,8 @@ fn pythons(pythons: &[Python]) -> String {
             running => format!("{version} ({running} running)"),
         }
     };
-    let shown: Vec<String> = sorted.iter().take(SHOWN).map(name).collect();
-    let more = sorted.len().saturating_sub(SHOWN);
+    let shown: Vec<String> = sorted.iter().take(PYTHONS).map(name).collect();
+    let more = sorted.len().saturating_sub(PYTHONS);
     let rest = if more == 0 { String::new() } else { format!(" and {more} more (--json)") };
     format!("{}{rest}", shown.join(", "))
 }
