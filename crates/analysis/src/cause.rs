@@ -105,11 +105,12 @@ impl CauseFinder {
         }
         let hit = self.groups.iter().find(|(_, group)| group.events.rose());
         let fullest = || self.groups.iter().max_by(|(_, a), (_, b)| a.filled().total_cmp(&b.filled()));
-        hit.or_else(|| fullest().filter(|(_, group)| group.limit.is_some())).map(|(number, group)| (*number, group))
+        hit.or_else(|| fullest().filter(|(_, group)| group.limit.is_some()))
+            .map(|(number, group)| (*number, group))
     }
 
     /// OOM kills in the group of the process. The kernel counts each one in the group of its victim, whatever
-    /// ran out (`__oom_kill_process`, mm/oom_kill.c); one that only a group above or the machine knows of
+    /// ran out (`__oom_kill_process` in `mm/oom_kill.c`); one that only a group above or the machine knows of
     /// happened elsewhere.
     fn victims_here(&self) -> u64 {
         self.groups.values().next().and_then(|own| own.kills.delta()).unwrap_or(0)
@@ -171,8 +172,10 @@ impl CauseFinder {
     fn oom(&self, scene: Scene<'_>) -> Option<Finding> {
         if let Some((number, group)) = self.oom_group() {
             let kills = self.victims_here();
-            let mut evidence =
-                vec![format!("oom_kill of the {} rose by {kills}", scene.limits.name_of(number, group.limit))];
+            let mut evidence = vec![format!(
+                "oom_kill of the {} rose by {kills}",
+                scene.limits.name_of(number, group.limit)
+            )];
             evidence.extend(group.limit.map(|limit| format!("its limit: {}", text::bytes(limit))));
             evidence.extend(who_grew(scene));
             return Some((Cause::CgroupOom, false, evidence));
@@ -181,7 +184,9 @@ impl CauseFinder {
         if !self.groups.is_empty() && self.victims_here() == 0 {
             return None;
         }
-        let mut evidence = vec![format!("oom_kill of the machine rose by {kills}, and no cgroup of the process has a limit")];
+        let mut evidence = vec![format!(
+            "oom_kill of the machine rose by {kills}, and no cgroup of the process has a limit"
+        )];
         evidence.extend(who_grew(scene));
         Some((Cause::SystemOom, false, evidence))
     }

@@ -122,7 +122,9 @@ impl LimitFinder {
     /// A group by its path where that is known: the manifest names the one whose limit bound at the start.
     pub(crate) fn name_of(&self, number: u32, limit: Option<u64>) -> String {
         match (number, &self.told) {
-            (_, Some((bytes, source))) if source.starts_with("cgroup") && limit == Some(*bytes) => source.clone(),
+            (_, Some((bytes, source))) if source.starts_with("cgroup") && limit == Some(*bytes) => {
+                source.clone()
+            }
             (0, _) => "cgroup of the process".into(),
             _ => format!("cgroup {number} above that of the process"),
         }

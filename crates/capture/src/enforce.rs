@@ -137,7 +137,8 @@ impl Session {
         };
         let seconds = at_ns.saturating_sub(self.started_ns) as f64 / 1e9;
         let largest = self.recorder.tree.members().iter().find(|m| Some(m.index) == crossing.index);
-        let process = largest.map_or_else(String::new, |m| format!(", largest process {} ({})", m.pid, m.role.name));
+        let process =
+            largest.map_or_else(String::new, |m| format!(", largest process {} ({})", m.pid, m.role.name));
         format!(
             "watchdog: {} {} crossed at {seconds:.1} s with {}{process}",
             crossing.option,

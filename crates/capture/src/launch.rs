@@ -169,7 +169,9 @@ impl Launcher {
         let envp = self.target.environment.iter().map(variable).collect();
         let mut command = Command::new(argv, envp, self.inherited_mask, self.inherited_files);
         if let Some(relay) = relay {
-            command = command.redirect(relay.stdout, 1).redirect(relay.stderr, 2);
+            let document = self.target.stdout_to_stderr.then(|| relay.stderr.try_clone());
+            let stdout = document.and_then(Result::ok).unwrap_or(relay.stdout);
+            command = command.redirect(stdout, 1).redirect(relay.stderr, 2);
         } else if self.target.stdout_to_stderr
             && let Ok(stderr) = std::io::stderr().as_fd().try_clone_to_owned()
         {

@@ -15,6 +15,7 @@ use nilometer_kernel::sys::pty::{self, StandIn};
 use nilometer_kernel::sys::signals::{self, Mask, SignalFd};
 use regex::bytes::Regex;
 
+const HINT: &str = r"--steps 'step (\d+)', --steps tqdm or --steps keras; a literal bracket is \(";
 /// A line longer than this is copied, but not searched as a whole.
 const LONGEST_LINE: usize = 64 << 10;
 const SIGWINCH: i32 = 28;
@@ -48,7 +49,7 @@ impl Steps {
     /// From a preset's name or a regular expression.
     pub fn new(word: &str) -> Result<Self, String> {
         let expression = Regex::new(preset(word).unwrap_or(word))
-            .map_err(|e| format!("`{word}` is no regular expression: {e}"))?;
+            .map_err(|e| format!("no regular expression: {e}\n\nhint: {HINT}"))?;
         Ok(Self { expression, unfinished_too: preset(word).is_some() })
     }
 }
@@ -99,7 +100,9 @@ fn copy_until_end(steps: &Steps, mask: &Mask, kept: Vec<OwnedFd>) {
         streams.retain_mut(|stream| {
             let (readable, unread) = (ready[position], ready[position + 1]);
             position += 2;
-            !unread && (!readable || stream.copy(&mut buffer, |line| counter.look(&steps.expression, line, &mut marks)))
+            !unread
+                && (!readable
+                    || stream.copy(&mut buffer, |line| counter.look(&steps.expression, line, &mut marks)))
         });
     }
 }
@@ -121,7 +124,8 @@ fn wait(signals: &SignalFd, streams: &[Stream]) -> [bool; 4] {
 fn follow_window(signals: &SignalFd, streams: &[Stream]) {
     while let Some(signal) = signals.next() {
         let resized = signal.number == SIGWINCH;
-        let news = streams.iter().filter(|s| resized && pty::copy_window_size(s.to.as_fd(), s.from.as_fd())).count();
+        let news =
+            streams.iter().filter(|s| resized && pty::copy_window_size(s.to.as_fd(), s.from.as_fd())).count();
         if news > 0 {
             // The target may have got its own signal before its terminal had the new size.
             let _ = signals::send(0, SIGWINCH);

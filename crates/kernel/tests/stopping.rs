@@ -59,11 +59,18 @@ impl Drop for Echo {
 fn states(pid: i32) -> String {
     let threads = Proc::default().list_threads(pid).unwrap();
     let stat = |thread: i32| std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).unwrap();
-    threads.into_iter().map(|thread| stat(thread).rsplit_once(") ").unwrap().1.chars().next().unwrap()).collect()
+    threads
+        .into_iter()
+        .map(|thread| stat(thread).rsplit_once(") ").unwrap().1.chars().next().unwrap())
+        .collect()
 }
 
 fn stop(pid: i32) -> Stopped {
-    Stopped::stop(&[pid], |pid| Proc::default().list_threads(pid).unwrap_or_default(), monotonic_ns() + 10 * SECOND_NS)
+    Stopped::stop(
+        &[pid],
+        |pid| Proc::default().list_threads(pid).unwrap_or_default(),
+        monotonic_ns() + 10 * SECOND_NS,
+    )
 }
 
 #[test]
@@ -79,7 +86,12 @@ fn a_stopped_process_goes_on_when_it_is_let_go() {
 #[test]
 fn all_threads_stand_still() {
     let code = "import threading,sys\nfor i in range(6): threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()\nprint('up', flush=True)\nsys.stdin.read()";
-    let mut child = Command::new("python3").args(["-c", code]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Command::new("python3")
+        .args(["-c", code])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let stopped = stop(child.id() as i32);

@@ -169,15 +169,20 @@ fn a_process_of_another_user_is_recorded_as_far_as_is_allowed() {
         return skip("root", "a second user is needed");
     }
     let lab = Lab::new();
-    let open = |name: &str| std::fs::set_permissions(lab.path(name), PermissionsExt::from_mode(0o777)).expect("chmod");
+    let open = |name: &str| {
+        std::fs::set_permissions(lab.path(name), PermissionsExt::from_mode(0o777)).expect("chmod")
+    };
     open("");
     let binary = lab.path("nilo");
     std::fs::copy(nilo_binary(), &binary).expect("copy"); // the build directory may be closed to others
     let mut puppet = Puppet::start(); // ours, so root's
     let rss = puppet.order("grow 50", "rss") * 1024;
     let mut nilo = Command::new(binary);
-    nilo.args(["attach", &puppet.pid.to_string(), "--duration", "500ms", "-o", "run.nilo"]).uid(NOBODY).gid(NOBODY);
-    let output = finish(nilo.current_dir(lab.path("")).env("XDG_STATE_HOME", lab.path("")).env_remove("NILO_DIR"));
+    nilo.args(["attach", &puppet.pid.to_string(), "--duration", "500ms", "-o", "run.nilo"])
+        .uid(NOBODY)
+        .gid(NOBODY);
+    let output =
+        finish(nilo.current_dir(lab.path("")).env("XDG_STATE_HOME", lab.path("")).env_remove("NILO_DIR"));
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     let report = lab.report(&lab.path("run.nilo"));
@@ -215,7 +220,8 @@ fn a_recording_of_the_machine_has_an_end() {
     assert!((4..=15).contains(&ticks), "{ticks}");
     // Without one, a signal is it.
     let mut nilo = lab.nilo(["record", "--interval", "5ms", "-o", "second.nilo"]);
-    let child = nilo.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("spawn");
+    let child =
+        nilo.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("spawn");
     until("the recording has begun", || lab.path("second.nilo/open.nlog").exists());
     wait_for_ticks(&lab.path("second.nilo"), 3);
     send(child.id() as i32, INT);

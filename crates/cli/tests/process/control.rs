@@ -62,7 +62,8 @@ fn a_mark_by_socket_is_a_step() {
         assert_eq!(ask(&socket, &json!({"do": "mark", "line": line}).to_string()), json!({"ok": true}));
     }
     let run = puppet.end();
-    let steps: Vec<&Value> = run.report["steps"].as_array().expect("steps").iter().map(|s| &s["step"]).collect();
+    let steps: Vec<&Value> =
+        run.report["steps"].as_array().expect("steps").iter().map(|s| &s["step"]).collect();
     assert_eq!(steps, [7, 8]);
     assert_eq!(run.report["phases"][0]["name"], "warm up");
     assert_eq!(run.report["notes"][0]["text"], "half time");
@@ -74,7 +75,15 @@ fn what_is_not_understood_gets_an_error_with_a_hint() {
     let mut puppet = Watched::start_program(&lab, &[], "puppet.c", &[]);
     puppet.number("ready");
     let socket = socket_of(&puppet.directory);
-    let bad = ["garbage", "", "{}", "[1]", r#"{"do":"fly"}"#, r#"{"do":"mark"}"#, r#"{"do":"mark","line":"stop 3"}"#];
+    let bad = [
+        "garbage",
+        "",
+        "{}",
+        "[1]",
+        r#"{"do":"fly"}"#,
+        r#"{"do":"mark"}"#,
+        r#"{"do":"mark","line":"stop 3"}"#,
+    ];
     for line in bad {
         let answer = ask(&socket, line);
         for word in ["error", "hint"] {

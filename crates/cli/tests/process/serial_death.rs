@@ -53,7 +53,8 @@ fn an_oom_kill_of_a_child_is_not_the_end_of_its_parent() {
         Err(reason) => return skip("cgroup-write", &reason),
     };
     let lab = Lab::new();
-    let mut nilo = group.nilo(&lab, ["run", "-q", "-o", "run.nilo", "--", "sh", "-c", "\"$0\" 200 0; exit 3"]);
+    let mut nilo =
+        group.nilo(&lab, ["run", "-q", "-o", "run.nilo", "--", "sh", "-c", "\"$0\" 200 0; exit 3"]);
     let output = finish(nilo.arg(c_program("hog.c")).stdin(Stdio::null()));
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     let report = lab.report(&lab.path("run.nilo"));
@@ -68,7 +69,8 @@ fn a_shell_that_reports_an_oom_killed_child_is_understood() {
         Err(reason) => return skip("cgroup-write", &reason),
     };
     let lab = Lab::new();
-    let mut nilo = group.nilo(&lab, ["run", "-q", "-o", "run.nilo", "--", "sh", "-c", "\"$0\" 200 0; exit $?"]);
+    let mut nilo =
+        group.nilo(&lab, ["run", "-q", "-o", "run.nilo", "--", "sh", "-c", "\"$0\" 200 0; exit $?"]);
     let output = finish(nilo.arg(c_program("hog.c")).stdin(Stdio::null()));
     assert_eq!(output.status.code(), Some(128 + KILL));
     assert_cause(&lab.report(&lab.path("run.nilo")), "cgroup-oom", false);
@@ -159,7 +161,8 @@ fn twenty_of_twenty_joint_deaths_at_a_full_limit_are_inferred() {
         let said = evidence(&report);
         assert!(said[0].starts_with("inferred: the log is cut at "), "round {round}: {said:?}");
         assert!(said[0].contains(&group.name()) && said[0].contains("128 MiB"), "round {round}: {said:?}");
-        let percent = said[0].split_once(" with ").and_then(|(_, rest)| rest.split_once(" %")).expect("a share").0;
+        let percent =
+            said[0].split_once(" with ").and_then(|(_, rest)| rest.split_once(" %")).expect("a share").0;
         let percent: u64 = percent.parse().expect("a number");
         assert!((95..=100).contains(&percent), "round {round}: {said:?}");
         assert!(said[1].starts_with("grew last: ") && said[1].contains(&format!("({pid})")), "{said:?}");

@@ -22,7 +22,8 @@ impl SwapFile {
             format!("swapon {path}"),
         ] {
             let mut words = words.split(' ');
-            let output = finish(Command::new(words.next().unwrap_or_default()).args(words).stdin(Stdio::null()));
+            let output =
+                finish(Command::new(words.next().unwrap_or_default()).args(words).stdin(Stdio::null()));
             if !output.status.success() {
                 return Err(text(&output.stderr).trim().to_owned());
             }
@@ -70,7 +71,8 @@ fn assert_ended_by(run: &Run, option: &str) {
     assert_eq!(run.report["exit"]["cause"], "watchdog");
     let said = run.report["exit"]["evidence"][0].as_str().expect("evidence");
     assert!(said.contains(&format!("{option} 32.0 MiB crossed")), "{said}");
-    let value: f64 = said.split_once(" with ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok()).expect(said);
+    let value: f64 =
+        said.split_once(" with ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok()).expect(said);
     assert!((32.0..160.0).contains(&value), "{said}");
 }
 
@@ -87,6 +89,10 @@ fn too_much_swap_ends_the_run() {
 
     let run = place.run(&["--max-system-swap", "32M"]);
     assert_ended_by(&run, "--max-system-swap");
-    assert!(run.report["system"]["swap_used_max_bytes"].as_u64() >= Some(32 * MIB), "{:#}", run.report["system"]);
+    assert!(
+        run.report["system"]["swap_used_max_bytes"].as_u64() >= Some(32 * MIB),
+        "{:#}",
+        run.report["system"]
+    );
     assert_eq!(place.group.oom_kills(), 0);
 }

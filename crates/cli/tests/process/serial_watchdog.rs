@@ -15,7 +15,8 @@ const WATCHDOG: i32 = 75;
 
 /// Runs to the end while the target's input stays open: whoever reads it waits.
 fn run_to_end(lab: &Lab, nilo: &mut Command) -> Run {
-    let mut child = nilo.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("spawn");
+    let mut child =
+        nilo.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("spawn");
     let input = child.stdin.take();
     let output = finish_child(child);
     drop(input);
@@ -262,10 +263,12 @@ fn the_guard_is_on_by_one_word() {
 #[test]
 fn limits_that_are_not_reached_change_nothing() {
     let lab = Lab::new();
-    let far = ["-q", "--guard", "--max-rss", "8G", "--max-pss", "80%", "--max-psi", "100%", "--max-swap", "8G"];
+    let far =
+        ["-q", "--guard", "--max-rss", "8G", "--max-pss", "80%", "--max-psi", "100%", "--max-swap", "8G"];
     let refused = lab.run(&far, &["true"]);
     assert_eq!(refused.code(), Some(125), "a share of what? {}", refused.stderr());
-    let far = ["-q", "--guard", "--max-rss", "8G", "--max-pss", "8G", "--max-psi", "100%", "--max-swap", "8G"];
+    let far =
+        ["-q", "--guard", "--max-rss", "8G", "--max-pss", "8G", "--max-psi", "100%", "--max-swap", "8G"];
     let run = lab.run(&far, &["sh", "-c", "echo out; exit 3"]);
     assert_eq!((run.code(), run.stdout().as_str()), (Some(3), "out\n"));
     assert_eq!(run.number("cost/pause_s").to_string(), "0");

@@ -16,25 +16,40 @@ pub struct OomKill {
     pub rss_bytes: Option<u64>,
 }
 
-/// All kills in the records, oldest first.
+/// Kills of one group follow each other at once.
+const ONE_GROUP_US: u64 = 1_000_000;
+
+/// All kills in the records, oldest first. The kernel leaves the record with the group out when kills come
+/// too fast; the group is then empty.
 pub fn parse_oom_kills(records: &[u8]) -> Vec<OomKill> {
     let mut kills: Vec<OomKill> = Vec::new();
-    let mut group: Option<(i32, String)> = None;
+    let mut victim: Option<(i32, String)> = None;
+    let mut whole: Option<(u64, String)> = None;
     for line in lines(records) {
         let Some((at_us, message)) = message(line) else { continue };
         if let Some(named) = victim_group(message) {
-            group = Some(named);
+            (victim, whole) = (Some(named), None);
+        } else if let Some(group) = whole_group(message) {
+            whole = Some((at_us, group.to_owned()));
         } else if let Some(mut kill) = kill(message) {
             kill.at_us = at_us;
-            if let Some((_, path)) =
-                group.take_if(|(pid, _)| *pid == kill.pid).filter(|_| kill.cgroup.is_some())
-            {
-                kill.cgroup = Some(path);
-            }
+            let named = victim.take_if(|(pid, _)| *pid == kill.pid).map(|(_, group)| group);
+            let recent =
+                whole.as_ref().filter(|(since_us, _)| at_us.saturating_sub(*since_us) < ONE_GROUP_US);
+            let group = named.or_else(|| recent.map(|(_, group)| group.clone()));
+            kill.cgroup = kill.cgroup.map(|unnamed| group.unwrap_or(unnamed));
             kills.push(kill);
         }
     }
     kills
+}
+
+/// With `memory.oom.group` all of a group are killed after the first.
+fn whole_group(message: &str) -> Option<&str> {
+    message
+        .strip_prefix("Tasks in ")?
+        .split_once(" are going to be killed due to memory.oom.group")
+        .map(|(group, _)| group)
 }
 
 /// `priority,sequence,µs,flags;text`; lines of a dictionary begin with a blank.
@@ -97,6 +112,19 @@ mod tests {
             OomKill { at_us: 90_000_001, pid: 9, process: "a b".into(), cgroup: None, rss_bytes: Some(7168) },
         ];
         assert_eq!(parse_oom_kills(RECORDS), expected);
+    }
+
+    #[test]
+    fn all_of_a_group_are_killed_with_the_first() {
+        let kills = parse_oom_kills(
+            b"6,1,10,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/pod,task=a,pid=8,uid=0\n\
+              3,2,11,-;Memory cgroup out of memory: Killed process 8 (a) total-vm:1kB\n\
+              6,3,12,-;Tasks in /pod/c are going to be killed due to memory.oom.group set\n\
+              3,4,13,-;Memory cgroup out of memory: Killed process 9 (b) total-vm:1kB\n\
+              3,5,9000000,-;Memory cgroup out of memory: Killed process 10 (c) total-vm:1kB\n",
+        );
+        let groups: Vec<_> = kills.iter().map(|kill| kill.cgroup.as_deref().unwrap()).collect();
+        assert_eq!(groups, ["/pod", "/pod/c", ""]);
     }
 
     #[test]
