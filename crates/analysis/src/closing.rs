@@ -61,7 +61,7 @@ impl Closing {
             processes_seen: b.processes.seen,
             unseen: b.processes.unseen(b.ticks_per_s),
             workers: worker::groups(b.processes.all()),
-            system: b.system.finish(b.cause.oom_kills()),
+            system: b.system.finish(b.cause.oom_kills(), &b.manifest.host.devices),
             repeats: b.repeats.finish(),
             steps: self.steps.listed.clone(),
             steps_seen: self.steps.seen,

@@ -42,6 +42,8 @@ pub(crate) struct Layout {
     oom_kill: Option<usize>,
     own_rss: Option<usize>,
     sampler_heap: Option<usize>,
+    /// Places of `used`, `total` and `tree` of each graphics device.
+    devices: Vec<[Option<usize>; 3]>,
 }
 
 /// The fields of `/proc/meminfo` that the models use, in the order of [`MEMINFO`].
@@ -96,6 +98,10 @@ impl Layout {
             oom_kill: place("vmstat.oom_kill"),
             own_rss: place("nilo.rss"),
             sampler_heap: place("import.sampler_heap"),
+            devices: (0..)
+                .map(|n| ["used", "total", "tree"].map(|what| place(&format!("device.{n}.{what}"))))
+                .take_while(|places| places[0].is_some())
+                .collect(),
             columns: columns.clone(),
         }
     }
@@ -200,6 +206,11 @@ impl View<'_> {
 
     pub(crate) fn own_rss(&self) -> Option<u64> {
         self.value(self.layout.own_rss)
+    }
+
+    /// Used, total and held by the tree, of each graphics device.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = [Option<u64>; 3]> + '_ {
+        self.layout.devices.iter().map(|places| places.map(|place| self.value(place)))
     }
 
     pub(crate) fn groups(&self) -> impl Iterator<Item = Group> + '_ {

@@ -209,6 +209,8 @@ pub struct Process {
     pub rss_end_bytes: u64,
     /// Of the last page-table walk; absent where there was none.
     pub pss_bytes: Option<u64>,
+    /// On graphics devices, when last asked.
+    pub device_bytes: u64,
     pub uss_bytes: Option<u64>,
     pub swap_max_bytes: u64,
     pub cpu_s: f64,
@@ -254,6 +256,18 @@ pub struct System {
     pub psi_some_max_percent: Option<f64>,
     /// OOM kills on the machine and in the run's cgroups while it ran.
     pub oom_kills: Option<u64>,
+    /// Graphics devices, as their drivers tell.
+    pub devices: Vec<Device>,
+}
+
+/// A graphics device while the run lasted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Device {
+    pub name: String,
+    pub total_bytes: Option<u64>,
+    pub used_max_bytes: u64,
+    /// Held by the run's own processes.
+    pub tree_max_bytes: u64,
 }
 
 /// Runs of one command, one after the other, and what they left behind on the machine: memory in use without

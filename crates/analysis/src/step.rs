@@ -140,7 +140,9 @@ impl StepTracker {
         let Some(step) = self.current.as_mut().filter(|step| step.number == number && !step.reset) else {
             return;
         };
-        if let Some(before) = self.ended.as_mut().filter(|before| step.method == ROSE && step.peak > before.peak) {
+        if let Some(before) =
+            self.ended.as_mut().filter(|before| step.method == ROSE && step.peak > before.peak)
+        {
             (before.peak, before.method) = (step.peak, step.method);
         }
         (step.peak, step.method, step.reset) = (self.level, NOTHING, true);

@@ -4,7 +4,7 @@ use nilometer_trace::record::Phase;
 
 use crate::bounded::Capped;
 use crate::column::{Field, View};
-use crate::model::{Outlives, Part, System};
+use crate::model::{Device, Outlives, Part, System};
 use crate::settle::{HELD, RECLAIMABLE, Watch};
 use crate::unit::signed;
 
@@ -23,6 +23,7 @@ pub(crate) struct SystemWatch {
     held: Vec<Watch>,
     cache: Watch,
     remains: Capped<Part>,
+    devices: Vec<Device>,
 }
 
 fn larger<T: PartialOrd + Copy>(kept: Option<T>, new: Option<T>) -> Option<T> {
@@ -45,15 +46,29 @@ impl SystemWatch {
             held: HELD.into_iter().map(Watch::new).collect(),
             cache: Watch::new(RECLAIMABLE),
             remains: Capped::new(REMAINS),
+            devices: Vec::new(),
         }
     }
 
     pub(crate) fn tick(&mut self, at_ns: u64, phase: Phase, view: &View<'_>) {
         self.memory = view.meminfo(Field::MemTotal).or(self.memory);
+        self.devices(view);
         match phase {
             Phase::Before => self.before(view),
             Phase::During => self.during(view),
             Phase::After => self.watches().for_each(|watch| watch.after(at_ns, view)),
+        }
+    }
+
+    fn devices(&mut self, view: &View<'_>) {
+        for (number, [used, total, tree]) in view.devices().enumerate() {
+            if number == self.devices.len() {
+                self.devices.push(Device::default());
+            }
+            let device = &mut self.devices[number];
+            device.total_bytes = total.or(device.total_bytes);
+            device.used_max_bytes = device.used_max_bytes.max(used.unwrap_or(0));
+            device.tree_max_bytes = device.tree_max_bytes.max(tree.unwrap_or(0));
         }
     }
 
@@ -106,11 +121,12 @@ impl SystemWatch {
         outlives
     }
 
-    pub(crate) fn finish(&self, oom_kills: Option<u64>) -> System {
+    pub(crate) fn finish(&self, oom_kills: Option<u64>, device_names: &[String]) -> System {
         let outlives = self.outlives();
         let sum = outlives.iter().fold(0, |sum: u64, item| sum.saturating_add(item.bytes));
         System {
             memory_bytes: self.memory,
+            devices: named(&self.devices, device_names),
             swap_used_max_bytes: self.swap_max,
             swap_used_before_bytes: self.swap_before,
             available_min_bytes: self.available_min,
@@ -122,4 +138,9 @@ impl SystemWatch {
             oom_kills,
         }
     }
+}
+
+fn named(devices: &[Device], names: &[String]) -> Vec<Device> {
+    let name = |number: usize| names.get(number).cloned().unwrap_or_else(|| format!("device {number}"));
+    devices.iter().enumerate().map(|(n, device)| Device { name: name(n), ..device.clone() }).collect()
 }

@@ -248,6 +248,7 @@ impl Tracked {
             hwm_exact_method: method.into(),
             rss_end_bytes: rss_bytes(&self.last),
             pss_bytes: self.shares.as_ref().map(|shares| kib(shares.pss_kib)),
+            device_bytes: self.shares.as_ref().map_or(0, |shares| kib(shares.device_kib)),
             uss_bytes: self.uss_bytes(),
             swap_max_bytes: self.swap_max_bytes,
             cpu_s: self.cpu_s(ticks_per_s),

@@ -67,7 +67,8 @@ fn record_into(
     let system = System::open(Chain::of(Path::new("/proc"), Path::new("/"), watched))?;
     let tree = Tree::new(Proc::default(), pid, vec![own_pid()], options.single || pid == 0, false);
     let path = &directory.path;
-    let manifest = describe::manifest(verb, path, target, pid, system.limit(), options, &Zoned::now());
+    let mut manifest = describe::manifest(verb, path, target, pid, system.limit(), options, &Zoned::now());
+    manifest.host.devices = system.device_names();
     let recorder = Recorder::start(path, options, tree, system)?;
     let mut session = Session {
         directory: path.clone(),

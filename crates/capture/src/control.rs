@@ -79,7 +79,9 @@ fn serve(stream: &UnixStream, respond: &mut impl FnMut(Request) -> Value) -> std
     BufReader::new(stream.take(LONGEST_REQUEST)).read_line(&mut line)?;
     let answer = match serde_json::from_str(&line) {
         Ok(request) => respond(request),
-        Err(error) => json!({"error": error.to_string(), "hint": "{\"do\":\"status\"} or {\"do\":\"mark\",\"line\":\"step 3\"}"}),
+        Err(error) => {
+            json!({"error": error.to_string(), "hint": "{\"do\":\"status\"} or {\"do\":\"mark\",\"line\":\"step 3\"}"})
+        }
     };
     writeln!(&*stream, "{answer}")
 }
@@ -96,7 +98,8 @@ fn private_directory() -> std::io::Result<PathBuf> {
         _ => {}
     }
     let metadata = std::fs::symlink_metadata(&directory)?;
-    let ours = metadata.is_dir() && metadata.uid() == effective_uid() && metadata.mode().trailing_zeros() >= 6;
+    let ours =
+        metadata.is_dir() && metadata.uid() == effective_uid() && metadata.mode().trailing_zeros() >= 6;
     if ours { Ok(directory) } else { Err(std::io::ErrorKind::PermissionDenied.into()) }
 }
 

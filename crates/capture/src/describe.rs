@@ -78,6 +78,7 @@ fn host() -> Host {
         overcommit: host.overcommit,
         counter_slack_bytes: host.counter_slack_bytes,
         container: host.container,
+        devices: Vec::new(),
     }
 }
 

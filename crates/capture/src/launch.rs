@@ -118,8 +118,9 @@ fn prepare(
     let own = [Some(own_pid()), sentinel.as_ref().map(|s| s.pid), relay_pid].into_iter().flatten().collect();
     let tree = Tree::new(Proc::default(), child, own, options.single, adopts);
     let limit = system.limit();
-    let manifest =
+    let mut manifest =
         describe::manifest("run", directory, &launcher.target, child, limit, options, &Zoned::now());
+    manifest.host.devices = system.device_names();
     let recorder = Recorder::start(directory, options, tree, system)?;
     let session = Session {
         directory: directory.to_owned(),

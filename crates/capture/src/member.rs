@@ -32,6 +32,8 @@ pub struct Member {
     pub walked_ns: u64,
     pub walk_cost_ns: u64,
     pub mappings: u64,
+    /// Memory that it holds on graphics devices.
+    pub device_kib: u64,
     /// It ended but its parent has not waited for it yet.
     pub zombie_since_ns: Option<u64>,
     files: ProcessFiles,
@@ -68,6 +70,7 @@ impl Member {
             walked_ns: 0,
             walk_cost_ns: 0,
             mappings: 0,
+            device_kib: 0,
             zombie_since_ns: None,
             files,
             rss_pages: 0,
@@ -121,6 +124,12 @@ impl Member {
         let young = self.young_looks > 0;
         self.young_looks = self.young_looks.saturating_sub(1);
         young
+    }
+
+    /// What the last page-table walk said is no longer true.
+    pub fn forget_walk(&mut self) {
+        self.walk = None;
+        self.walked_ns = 0;
     }
 
     /// The next look reads everything anew (its high-water mark was reset).

@@ -173,6 +173,9 @@ impl Recorder {
             return false;
         }
         self.system_ns = now_ns;
+        if self.system.devices_due(now_ns) {
+            self.read_devices();
+        }
         if always {
             self.system.forget();
         }
@@ -182,6 +185,14 @@ impl Recorder {
         }
         self.notice_clock_step(now_ns);
         true
+    }
+
+    fn read_devices(&mut self) {
+        let pids: Vec<i32> = self.tree.members().iter().map(|m| m.pid).collect();
+        self.system.read_devices(&pids);
+        for member in self.tree.members_mut() {
+            member.device_kib = self.system.device_kib_of(member.pid);
+        }
     }
 
     fn gather(&mut self) {

@@ -13,7 +13,7 @@ use crate::member::Member;
 /// No process is walked more often than this by the ordinary schedule.
 const SHORTEST_PACE_NS: u64 = 1_000_000_000;
 /// A change worth an early walk.
-const MUCH_KIB: u64 = 16 << 10;
+const MUCH_KIB: u64 = 2 << 10;
 /// Above this many mappings the text of smaps costs more than the walk: the rollup alone is read.
 const MANY_MAPPINGS: u64 = 4096;
 /// Of such processes the kinds are read once in so many walks.
@@ -85,7 +85,8 @@ impl Slow {
         member.walked_ns = now_ns;
         member.walk_cost_ns = cost_ns;
         let Ok(read) = read else { return };
-        let shares = read.shares(member.index, now_ns, cost_ns);
+        let device_kib = member.device_kib;
+        let shares = Shares { device_kib, ..read.shares(member.index, now_ns, cost_ns) };
         member.walk = Some(Walk::new(&shares, &member.sample));
         out.push(Record::Shares(shares));
         if let Read::Kinds(summary) = read {
@@ -149,6 +150,7 @@ impl Read {
             pss_file_kib,
             pss_shmem_kib,
             swap_pss_kib: usage.swap_pss,
+            device_kib: 0,
             cost_ns,
         }
     }

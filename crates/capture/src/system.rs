@@ -5,6 +5,7 @@ use std::path::Path;
 use nilometer_kernel::parse::fields::{FieldTable, tells_of_pressure};
 use nilometer_kernel::parse::pressure::Pressure;
 use nilometer_kernel::read::cgroup::{Binding, Chain, Level, binding};
+use nilometer_kernel::read::device::{DeviceMemory, Devices};
 use nilometer_kernel::read::kept::KeptFile;
 use nilometer_kernel::read::system::SystemFiles;
 use nilometer_kernel::sys::limits::page_bytes;
@@ -17,6 +18,8 @@ use crate::Error;
 pub const ABSENT: u64 = u64::MAX;
 /// How often the slower files are read.
 const SLOW_PACE_NS: u64 = 500_000_000;
+/// How often devices are asked; a driver call is no proc file.
+const DEVICE_PACE_NS: u64 = 1_000_000_000;
 
 #[derive(Debug)]
 pub struct System {
@@ -31,6 +34,11 @@ pub struct System {
     has_pressure: bool,
     pressure_centi: u64,
     slow_ns: u64,
+    devices: Devices,
+    device_memory: Vec<DeviceMemory>,
+    /// Of each device: what processes of the tree hold.
+    device_tree: Vec<u64>,
+    devices_ns: u64,
 }
 
 impl System {
@@ -48,7 +56,12 @@ impl System {
             has_pressure: false,
             pressure_centi: 0,
             slow_ns: 0,
+            devices: Devices::here(),
+            device_memory: Vec::new(),
+            device_tree: Vec::new(),
+            devices_ns: 0,
         };
+        system.read_devices(&[]);
         system.read(SLOW_PACE_NS);
         system.forget();
         Ok(system)
@@ -116,6 +129,39 @@ impl System {
             ]);
         }
         self.values.push(own_rss);
+        for (device, tree) in self.device_memory.iter().zip(&self.device_tree) {
+            self.values.extend([device.used_bytes, device.total_bytes, *tree]);
+        }
+    }
+
+    /// Is it time to ask the graphics devices (if there are any)?
+    pub fn devices_due(&self, now_ns: u64) -> bool {
+        !self.devices.is_empty() && now_ns.saturating_sub(self.devices_ns) >= DEVICE_PACE_NS
+    }
+
+    /// Asks the devices what they and the processes `pids` hold.
+    pub fn read_devices(&mut self, pids: &[i32]) {
+        if self.devices.is_empty() {
+            return;
+        }
+        self.devices.watch(pids);
+        self.device_memory = self.devices.read();
+        let of_tree = |device: &DeviceMemory| {
+            let held = device.processes.iter().filter(|(pid, _)| pids.contains(pid));
+            held.map(|(_, bytes)| bytes).sum()
+        };
+        self.device_tree = self.device_memory.iter().map(of_tree).collect();
+        self.devices_ns = nilometer_kernel::sys::clock::monotonic_ns();
+    }
+
+    /// Device memory of one process, over all devices.
+    pub fn device_kib_of(&self, pid: i32) -> u64 {
+        let held = self.device_memory.iter().flat_map(|device| &device.processes);
+        held.filter(|(holder, _)| *holder == pid).map(|(_, bytes)| bytes / 1024).sum()
+    }
+
+    pub fn device_names(&self) -> Vec<String> {
+        self.device_memory.iter().map(|device| device.name.clone()).collect()
     }
 
     pub fn values(&self) -> &[u64] {
@@ -142,6 +188,11 @@ impl System {
             }
         }
         add("nilo.rss".to_owned(), Unit::Bytes);
+        for device in 0..self.device_memory.len() {
+            for name in DEVICE {
+                add(format!("device.{device}.{name}"), Unit::Bytes);
+            }
+        }
         Columns { columns }
     }
 
@@ -187,6 +238,8 @@ const PRESSURE: [(&str, Unit); 5] = [
     ("full_avg10", Unit::CentiPercent),
     ("full_total", Unit::Us),
 ];
+
+const DEVICE: [&str; 3] = ["used", "total", "tree"];
 
 const CGROUP: [(&str, Unit); 8] = [
     ("usage", Unit::Bytes),

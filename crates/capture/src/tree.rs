@@ -276,6 +276,7 @@ impl Tree {
     fn update(&mut self, position: usize, now_ns: u64) {
         let mut member = self.members.remove(position);
         member.arguments = self.proc.read_arguments(member.pid).unwrap_or_default();
+        member.forget_walk(); // another program shares other pages
         self.tell_role(&mut member);
         self.pending.push(Record::ProcessUpdate(ProcessUpdate {
             index: member.index,

@@ -1,6 +1,7 @@
 //! In the steady state a tick allocates nothing.
 // A counting allocator is the only way to see an allocation, and `GlobalAlloc` is an unsafe trait.
 #![allow(unsafe_code)]
+#![allow(clippy::expect_used)] // as in any test
 
 use std::alloc::{GlobalAlloc, Layout, System as Allocator};
 use std::cell::Cell;

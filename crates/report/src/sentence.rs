@@ -1,7 +1,7 @@
 //! The findings of a run as sentences: the same on the verdict screen and at the head of the report.
 
 use nilometer_analysis::model::{
-    Cause, GrowthClass, GrowthUnit, Limit, MadeOf, Outlives, Repeats, Run, Workers,
+    Cause, Device, GrowthClass, GrowthUnit, Limit, MadeOf, Outlives, Repeats, Run, Workers,
 };
 
 use crate::hint::{self, Finding};
@@ -55,6 +55,7 @@ pub(crate) fn findings(run: &Run) -> Vec<Line> {
     lines.extend(run.peak.as_ref().map(|_| growth(run)));
     lines.extend(run.made_of.as_ref().map(made_of));
     lines.extend(run.workers.iter().take(GROUPS).map(workers));
+    lines.extend(run.system.devices.iter().filter(|device| device.tree_max_bytes > 0).map(device));
     lines.extend(machine(run));
     // What several runs left behind together says more than the difference of single counters.
     lines.extend(run.repeats.as_ref().map(repeats).or_else(|| after(run)));
@@ -245,6 +246,12 @@ fn repeats(repeats: &Repeats) -> Line {
 fn kilobytes(value: f64) -> String {
     let sign = if value <= -0.5 { "-" } else { "" };
     format!("{sign}{}", text::count(value.abs().round() as u64))
+}
+
+fn device(device: &Device) -> Line {
+    let total = device.total_bytes.map(|total| format!(" of {}", text::bytes(total))).unwrap_or_default();
+    let (tree, used) = (text::bytes(device.tree_max_bytes), text::bytes(device.used_max_bytes));
+    Line::new("device", format!("{}: {tree}, {used} in use{total}", device.name))
 }
 
 fn after(run: &Run) -> Option<Line> {

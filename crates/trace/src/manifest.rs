@@ -130,6 +130,9 @@ pub struct Host {
     pub counter_slack_bytes: u64,
     #[serde(default)]
     pub container: Option<String>,
+    /// Graphics devices, in the order of the columns `device.N`.
+    #[serde(default)]
+    pub devices: Vec<String>,
 }
 
 /// The limit that binds at the start: the tightest cgroup ancestor, or the machine.

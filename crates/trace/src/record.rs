@@ -219,7 +219,15 @@ pub struct Shares {
     pub pss_file_kib: u64,
     pub pss_shmem_kib: u64,
     pub swap_pss_kib: u64,
+    /// Memory that it holds on graphics devices, as their drivers say.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub device_kib: u64,
     pub cost_ns: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // the shape that serde asks for
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 /// `smaps` of one process, summed by kind of mapping.

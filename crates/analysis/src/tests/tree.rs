@@ -182,6 +182,21 @@ fn a_reset_mark_gives_each_step_its_own_peak() {
 }
 
 #[test]
+fn a_spike_that_is_seen_between_a_mark_and_its_reset_was_in_the_step_before() {
+    let mut stream = Stream::new().process(0, None, "main", 0);
+    stream.step(0, 1);
+    stream.event(0, EventKind::PeaksReset { step: 1 });
+    stream.single(50, 10, 10);
+    stream.step(100, 2);
+    stream.single(101, 10, 70); // the reading before the reset: up and down since 50 ms
+    stream.event(100, EventKind::PeaksReset { step: 2 });
+    stream.single(150, 10, 10);
+    let run = stream.exited(200);
+    let peaks: Vec<_> = run.steps.iter().map(|step| (step.peak_bytes / MIB, step.peak_method)).collect();
+    assert_eq!(peaks, [(70, "VmHWM rose in this step"), (10, "VmHWM reset at this step")]);
+}
+
+#[test]
 fn a_leak_per_step_is_found_and_projected() {
     let mut manifest = manifest();
     manifest.host.memory_bytes = 1000 * MIB;

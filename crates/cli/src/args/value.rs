@@ -61,7 +61,11 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 pub fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').ok_or("a share needs a percent sign, for example 1%")?;
     let percent: f64 = number.trim().parse().map_err(|_| format!("`{number}` is not a number"))?;
-    if (0.0..=100.0).contains(&percent) { Ok(percent) } else { Err("must lie between 0% and 100%".to_owned()) }
+    if (0.0..=100.0).contains(&percent) {
+        Ok(percent)
+    } else {
+        Err("must lie between 0% and 100%".to_owned())
+    }
 }
 
 /// A size, or a share of what the option says.

@@ -15,10 +15,8 @@ const ATTACH_INTERVAL: Duration = Duration::from_millis(100);
 const RECORD_INTERVAL: Duration = Duration::from_secs(10);
 
 pub fn attach(args: &AttachArgs) -> Result<ExitCode, Failure> {
-    let options = Options {
-        duration: args.duration,
-        ..recording(&args.recording, Some(&args.depth), ATTACH_INTERVAL)
-    };
+    let options =
+        Options { duration: args.duration, ..recording(&args.recording, Some(&args.depth), ATTACH_INTERVAL) };
     if args.duration.is_none() && !args.telling.quiet {
         talk::say(&format!("recording {} until it ends; Ctrl-C to stop earlier", args.pid));
     }

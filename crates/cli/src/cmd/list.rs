@@ -20,7 +20,11 @@ pub fn run(args: &ListArgs) -> Result<ExitCode, Failure> {
     if let Some(keep) = args.keep {
         return remove_older(&runs, keep);
     }
-    if args.json { print_json(&runs) } else { print_table(&runs) }
+    if args.json {
+        print_json(&runs)
+    } else {
+        print_table(&runs)
+    }
     Ok(ExitCode::SUCCESS)
 }
 

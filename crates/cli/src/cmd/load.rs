@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use nilometer_analysis::{LogEnding, Run, RunBuilder};
 use nilometer_capture::rundir::{Places, SUFFIX};
-use nilometer_trace::{Ending, Manifest};
 use nilometer_trace::manifest::MANIFEST_FILE;
+use nilometer_trace::{Ending, Manifest};
 
 use crate::talk::{self, Failure};
 
@@ -42,7 +42,11 @@ pub fn resolve(word: Option<&str>) -> Result<PathBuf, Failure> {
         None | Some("@last") => 1,
         Some(w) => match w.strip_prefix('@').map(str::parse::<usize>) {
             Some(Ok(n @ 1..)) => n,
-            Some(_) => return Err(Failure::from(anyhow::anyhow!("`{w}` names no run")).hint("use @last, @2, … or a path")),
+            Some(_) => {
+                return Err(
+                    Failure::from(anyhow::anyhow!("`{w}` names no run")).hint("use @last, @2, … or a path")
+                );
+            }
             None => return existing(Path::new(w)),
         },
     };
@@ -69,7 +73,8 @@ fn existing(path: &Path) -> Result<PathBuf, Failure> {
 pub fn model(path: &Path) -> Result<Run, Failure> {
     let manifest = Manifest::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut builder = RunBuilder::new(&manifest);
-    let mut reader = nilometer_trace::Reader::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut reader =
+        nilometer_trace::Reader::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let ending = reader.visit(|record| builder.push(record))?;
     let mut run = builder.finish(log_ending(&ending));
     run.saved = Some(short_path(path));

@@ -80,7 +80,7 @@ fn a_duration_is_waited_for() {
     let duration_s = report["duration_s"].as_f64().expect("duration");
     assert!((1.0..2.0).contains(&duration_s), "{duration_s}");
     assert!(report["ticks"].as_u64() >= Some(5), "{}", report["ticks"]);
-    assert_eq!(puppet.order("born", "born") > 0, true, "it goes on");
+    assert!(puppet.order("born", "born") > 0, "it goes on");
     assert_eq!(puppet.dialogue.end().status.code(), Some(0));
 }
 
@@ -128,8 +128,8 @@ fn the_tree_below_is_recorded_and_single_is_not() {
         let report = lab.report(&lab.path("run.nilo"));
         assert_eq!(report["processes_seen"], seen);
         process(&report, root);
-        if seen > 1 {
-            forks.iter().for_each(|fork| drop(process(&report, *fork).clone()));
+        for fork in forks.iter().take(seen - 1) {
+            process(&report, *fork);
         }
     }
 }
@@ -169,10 +169,7 @@ fn a_process_of_another_user_is_recorded_as_far_as_is_allowed() {
         return skip("root", "a second user is needed");
     }
     let lab = Lab::new();
-    let open = |name: &str| {
-        std::fs::set_permissions(lab.path(name), PermissionsExt::from_mode(0o777)).expect("chmod")
-    };
-    open("");
+    std::fs::set_permissions(lab.path(""), PermissionsExt::from_mode(0o777)).expect("chmod");
     let binary = lab.path("nilo");
     std::fs::copy(nilo_binary(), &binary).expect("copy"); // the build directory may be closed to others
     let mut puppet = Puppet::start(); // ours, so root's

@@ -94,7 +94,7 @@ fn what_is_not_understood_gets_an_error_with_a_hint() {
     let silent = UnixStream::connect(&socket).expect("connect");
     let long = UnixStream::connect(&socket).expect("connect");
     long.set_nonblocking(true).expect("nonblocking");
-    let _ = (&long).write(&[b'x'; 300_000]);
+    let _ = (&long).write(&vec![b'x'; 300_000]);
     let binary = UnixStream::connect(&socket).expect("connect");
     (&binary).write_all(b"\xff\xfe\n").expect("write");
     assert!(ask(&socket, r#"{"do":"status"}"#)["ticks"].is_number());

@@ -15,7 +15,8 @@ use serde_json::Value;
 
 use crate::harness::{Dialogue, Lab, c_program, finish, nilo_binary, skip, text};
 use crate::watched::{
-    MIB, Watched, assert_near, bytes, counter_slack, is_root, number_of, process, wait_for_ticks, wait_readable,
+    MIB, Watched, assert_near, bytes, counter_slack, is_root, number_of, process, wait_for_ticks,
+    wait_readable,
 };
 
 const SIGKILL: i32 = 9;
@@ -52,7 +53,8 @@ fn killing_nilo_leaves_the_target_alone_and_the_data_readable() {
     assert_eq!(end["clean"], false);
     // The last tick began after `before_ns`: nothing is missing. `at_s` counts from just before the target's `main`.
     let since_birth = |ns: u64| (ns - born_ns) as f64 / 1e9;
-    let (at_s, least, most) = (run.number("data_end/at_s"), since_birth(before_ns), since_birth(killed_ns) + 1.0);
+    let (at_s, least, most) =
+        (run.number("data_end/at_s"), since_birth(before_ns), since_birth(killed_ns) + 1.0);
     assert!((least..most).contains(&at_s), "the data ends at {at_s}, not in {least}–{most}");
     assert_near("hwm_bytes", bytes(&process(&run.report, pid)["hwm_bytes"]), rss, counter_slack());
     assert_eq!(run.report["exit"]["cause"], "not-seen");
@@ -219,7 +221,8 @@ fn a_directory_of_somebody_else_falls_back_to_the_state_directory() {
     }
     const NOBODY: u32 = 65_534;
     let lab = Lab::new();
-    let open = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("chmod");
+    let open =
+        |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("chmod");
     for (name, mode) in [("", 0o755), ("theirs", 0o755), ("state", 0o777)] {
         std::fs::create_dir_all(lab.path(name)).expect("mkdir");
         open(&lab.path(name), mode);

@@ -27,9 +27,10 @@ mod serial_terminal;
 mod signals;
 
 mod limited;
-mod serial_watchdog;
+
+mod attach;
+mod control;
+mod relay;
 mod serial_death;
 mod serial_swap;
-mod relay;
-mod control;
-mod attach;
+mod serial_watchdog;

@@ -4,9 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::harness::{Dialogue, Lab, Run, c_program, finish, nilo_binary, skip, text};
-use crate::watched::{
-    MIB, Watched, assert_near, bytes, counter_slack, number_of, python, wait_for_ticks,
-};
+use crate::watched::{MIB, Watched, assert_near, bytes, counter_slack, number_of, python, wait_for_ticks};
 
 const SPIKE: u64 = 500 * MIB;
 

@@ -2,6 +2,7 @@
 //! nilo.
 
 use std::io::{Read, Write};
+use std::ops::RangeInclusive;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -19,6 +20,13 @@ fn steps(report: &Value) -> Vec<u64> {
 
 fn nilo_words() -> [&'static str; 8] {
     ["run", "-q", "--force", "-o", "run.nilo", "--steps", STEPS, "--"]
+}
+
+/// Lines `WORD NUMBER`, all words for each number.
+fn numbered(words: &[&str], numbers: RangeInclusive<u32>) -> String {
+    let lines: Vec<String> =
+        numbers.flat_map(|i| words.iter().map(move |word| format!("{word} {i}\n"))).collect();
+    lines.concat()
 }
 
 #[test]
@@ -42,7 +50,7 @@ fn outputs_to_the_same_place_keep_their_order() {
     let mut shell = Command::new("sh");
     shell.args(["-c", "exec \"$@\" 2>&1", "sh", nilo_binary()]).args(nilo_words());
     let output = finish(shell.arg(c_program("alternate.c")).current_dir(lab.path("")));
-    let expected: String = (1..=1000).map(|i| format!("step {i}\nwarning {i}\n")).collect();
+    let expected = numbered(&["step", "warning"], 1..=1000);
     assert_eq!(text(&output.stdout), expected);
     assert_eq!(lab.report(&lab.path("run.nilo"))["steps_seen"], 1000);
 }
@@ -55,9 +63,8 @@ fn outputs_to_files_are_appended_where_the_shell_said() {
     let output = finish(shell.arg(c_program("alternate.c")).current_dir(lab.path("")));
     assert_eq!(output.status.code(), Some(0));
     let read = |name: &str| std::fs::read_to_string(lab.path(name)).expect("read");
-    let lines = |word: &str| (1..=1000).map(|i| format!("{word} {i}\n")).collect::<String>();
-    assert_eq!(read("out"), format!("first\n{}", lines("step")));
-    assert_eq!(read("err"), lines("warning"));
+    assert_eq!(read("out"), format!("first\n{}", numbered(&["step"], 1..=1000)));
+    assert_eq!(read("err"), numbered(&["warning"], 1..=1000));
 }
 
 #[test]
@@ -67,7 +74,7 @@ fn steps_are_read_too_when_standard_output_carries_the_document() {
     let output = finish(lab.nilo(words).arg(c_program("alternate.c")));
     let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
     assert_eq!(document["steps_seen"], 1000);
-    let expected: String = (1..=1000).map(|i| format!("step {i}\nwarning {i}\n")).collect();
+    let expected = numbered(&["step", "warning"], 1..=1000);
     assert_eq!(text(&output.stderr), expected);
 }
 
@@ -150,7 +157,7 @@ fn killing_nilo_cuts_no_output() {
     writeln!(input, "go").expect("the target reads");
     let mut rest = String::new();
     dialogue.child.stdout.take().expect("stdout").read_to_string(&mut rest).expect("read");
-    assert_eq!(rest, (2..=3000).map(|i| format!("step {i}\n")).collect::<String>());
+    assert_eq!(rest, numbered(&["step"], 2..=3000));
     until("the target has ended", || has_ended(target));
     assert_eq!(std::fs::read_to_string(lab.path("code")).expect("code"), "7\n", "it ended as it wanted");
     assert_eq!(lab.report(&lab.path("run.nilo"))["data_end"]["clean"], false);

@@ -40,18 +40,43 @@ fn a_plain_run_is_valid_and_has_the_contracts_fields() {
     let (report, _) = plain(&Lab::new());
     assert_valid("plain", &report);
     let numbers = [
-        "/duration_s", "/interval_ms/asked", "/interval_ms/achieved", "/exit/code", "/peak/bytes",
-        "/peak/low_bytes", "/peak/high_bytes", "/peak/at_s", "/largest_process/pid", "/limit/bytes",
-        "/largest_process/hwm_bytes", "/processes/0/pid", "/processes/0/parent", "/processes/0/hwm_bytes",
-        "/system/swap_used_max_bytes", "/system/available_min_bytes", "/system/outlives_process_bytes",
-        "/steps/0/step", "/steps/0/start_s", "/steps/0/peak_bytes", "/steps/0/end_bytes", "/cost/cpu_s",
-        "/cost/rss_bytes", "/cost/written_bytes", "/cost/pause_s",
+        "/duration_s",
+        "/interval_ms/asked",
+        "/interval_ms/achieved",
+        "/exit/code",
+        "/peak/bytes",
+        "/peak/low_bytes",
+        "/peak/high_bytes",
+        "/peak/at_s",
+        "/largest_process/pid",
+        "/limit/bytes",
+        "/largest_process/hwm_bytes",
+        "/processes/0/pid",
+        "/processes/0/parent",
+        "/processes/0/hwm_bytes",
+        "/system/swap_used_max_bytes",
+        "/system/available_min_bytes",
+        "/system/outlives_process_bytes",
+        "/steps/0/step",
+        "/steps/0/start_s",
+        "/steps/0/peak_bytes",
+        "/steps/0/end_bytes",
+        "/cost/cpu_s",
+        "/cost/rss_bytes",
+        "/cost/written_bytes",
+        "/cost/pause_s",
     ];
     for field in numbers {
         assert!(report.pointer(field).is_some_and(Value::is_number), "{field}: {:?}", report.pointer(field));
     }
-    let words =
-        ["/exit/cause", "/peak/method", "/limit/source", "/processes/0/role", "/processes/0/command", "/steps/0/peak_method"];
+    let words = [
+        "/exit/cause",
+        "/peak/method",
+        "/limit/source",
+        "/processes/0/role",
+        "/processes/0/command",
+        "/steps/0/peak_method",
+    ];
     for field in words {
         assert!(report.pointer(field).is_some_and(Value::is_string), "{field}: {:?}", report.pointer(field));
     }
@@ -84,7 +109,8 @@ fn attached_and_system_recordings_are_valid() {
     let lab = Lab::new();
     let mut target = Dialogue::start(&mut Command::new(c_program("puppet.c")));
     let pid = number_of(&target.line(), "ready").to_string();
-    let output = finish(lab.nilo(["attach", "-q", "-o", "a.nilo", "--duration", "300ms", &pid]).stdin(Stdio::null()));
+    let output =
+        finish(lab.nilo(["attach", "-q", "-o", "a.nilo", "--duration", "300ms", &pid]).stdin(Stdio::null()));
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     target.end();
     let attached = lab.report(&lab.path("a.nilo"));
@@ -132,12 +158,17 @@ fn the_csv_has_the_seeds_columns_and_a_row_for_each_reading_of_the_system() {
     assert!(seconds.is_sorted(), "{seconds:?}");
     // MemTotal is a constant of this machine.
     let total = meminfo.lines().next().and_then(|line| line.split_whitespace().nth(1)).expect("MemTotal");
-    assert!(rows.iter().all(|row| row[1] == total || row[1] == format!("{}", total.parse::<u64>().unwrap_or(0) * 1024)));
+    assert!(
+        rows.iter()
+            .all(|row| row[1] == total || row[1] == format!("{}", total.parse::<u64>().unwrap_or(0) * 1024))
+    );
 }
 
 fn has_system_values(record: &Value) -> bool {
     let tick = record.get("tick").or_else(|| record.get("Tick")).unwrap_or(record);
-    tick.get("system").is_some_and(|s| s.as_array().is_some_and(|a| !a.is_empty()) || s.as_object().is_some_and(|o| !o.is_empty()))
+    tick.get("system").is_some_and(|s| {
+        s.as_array().is_some_and(|a| !a.is_empty()) || s.as_object().is_some_and(|o| !o.is_empty())
+    })
 }
 
 #[test]

@@ -31,11 +31,19 @@ impl Desk {
     /// What the target got, once everything sent before has reached it.
     #[track_caller]
     fn counts(&mut self) -> String {
+        // The terminal works through its keys in the background: after an answer it has done so, and whatever
+        // nilo makes of them comes before the marker.
+        self.ask("counts");
         send(self.nilo, MARKER);
-        self.terminal.enter(&format!("wait {MARKER}"));
-        self.terminal.expect("\n");
-        let counts = self.terminal.expect("\n");
-        without_marker(counts.trim())
+        without_marker(&self.ask(&format!("wait {MARKER}")))
+    }
+
+    /// The target's answer to a line.
+    #[track_caller]
+    fn ask(&mut self, line: &str) -> String {
+        self.terminal.enter(line);
+        self.terminal.expect("\n"); // the terminal's echo
+        self.terminal.expect("\n").trim().to_owned()
     }
 
     /// Ends the target, checks that its code arrives at the shell, and reads the report.
@@ -113,9 +121,7 @@ fn ctrl_z_stops_the_job_and_fg_continues_it() {
 #[test]
 fn a_target_that_ignores_ctrl_z_is_not_stopped_and_neither_is_nilo() {
     let mut desk = Desk::new("");
-    desk.terminal.enter("ignore 20");
-    desk.terminal.expect("ignored");
-    desk.terminal.expect("\n");
+    assert_eq!(desk.ask("ignore 20"), "ignored");
     desk.terminal.press(CTRL_Z);
     assert_eq!(desk.counts(), "");
     assert!(!is_stopped(desk.nilo) && !is_stopped(desk.target));

@@ -57,7 +57,7 @@ fn fast_allocator(manner: &str) {
     let stderr = File::create(lab.path("stderr")).expect("create");
     let mut child = nilo.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(stderr).spawn().expect("spawn");
     let waited = wait_for(child.id() as i32).expect("wait4");
-    drop(child.stdin.take());
+    let _ = child.wait(); // it was waited for
     assert_eq!(waited.change, Change::Exited(WATCHDOG));
     // The kernel's own maximum over nilo and all that nilo waited for.
     let maxrss = waited.usage.maxrss_kib * 1024;

@@ -91,7 +91,8 @@ fn a_stamped_mark_stands_where_its_stamp_says_and_one_process_counts() {
         assert!((truth..truth + 0.5).contains(&at(number)), "step {number} at {}, not {truth}", at(number));
     }
     let said = run.report["quality"].as_array().expect("quality");
-    let foreign = |doubt: &&Value| doubt.as_str().is_some_and(|d| d.starts_with("1 step marks of other processes"));
+    let foreign =
+        |doubt: &&Value| doubt.as_str().is_some_and(|d| d.starts_with("1 step marks of other processes"));
     assert_eq!(said.iter().filter(foreign).count(), 1, "{said:?}");
 }
 

@@ -38,6 +38,7 @@ fn process(pid: i32, parent: i32, role: &str, hwm: u64) -> Process {
         hwm_exact_method: "VmHWM".into(),
         rss_end_bytes: hwm,
         pss_bytes: Some(hwm / 2),
+        device_bytes: 0,
         uss_bytes: Some(hwm / 3),
         swap_max_bytes: 0,
         cpu_s: 170.0,

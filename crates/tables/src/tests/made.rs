@@ -251,6 +251,7 @@ fn shares() -> Record {
         pss_file_kib: 6,
         pss_shmem_kib: 4,
         swap_pss_kib: 2,
+        device_kib: 0,
         cost_ns: 500_000,
     })
 }
