@@ -98,7 +98,7 @@ impl Layout {
             oom_kill: place("vmstat.oom_kill"),
             own_rss: place("nilo.rss"),
             sampler_heap: place("import.sampler_heap"),
-            devices: (0..)
+            devices: (0..columns.columns.len())
                 .map(|n| ["used", "total", "tree"].map(|what| place(&format!("device.{n}.{what}"))))
                 .take_while(|places| places[0].is_some())
                 .collect(),

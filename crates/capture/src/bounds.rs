@@ -127,6 +127,7 @@ mod tests {
         ProcessSample { anon_kib, file_kib, minor_faults, ..Default::default() }
     }
 
+    #[allow(clippy::unnecessary_wraps)] // as a member has it
     fn walk(pss_kib: u64, uss_kib: u64, then: ProcessSample) -> Option<Walk> {
         let shares = Shares { pss_kib, uss_kib, rss_kib: then.rss_kib(), ..Default::default() };
         Some(Walk::new(&shares, &then))

@@ -66,6 +66,7 @@ pub fn run_args(command: &[OsString]) -> Option<RunArgs> {
 }
 
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant)] // one value, made once
 pub enum Verb {
     Run(RunArgs),
     Attach(AttachArgs),
@@ -128,7 +129,7 @@ pub struct RunArgs {
 /// Where a recording goes and how often it looks
 #[derive(Debug, Args)]
 pub struct RecordingArgs {
-    /// Run directory to write [default: NAME.DATE.PID.nilo in $NILO_DIR or here]
+    /// Run directory to write [default: NAME.DATE.PID.nilo in `$NILO_DIR` or here]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Replace an existing run directory

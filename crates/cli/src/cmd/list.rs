@@ -21,9 +21,9 @@ pub fn run(args: &ListArgs) -> Result<ExitCode, Failure> {
         return remove_older(&runs, keep);
     }
     if args.json {
-        print_json(&runs)
+        print_json(&runs);
     } else {
-        print_table(&runs)
+        print_table(&runs);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -20,6 +20,7 @@ use crate::watched::{
 };
 
 const SIGKILL: i32 = 9;
+const NOBODY: u32 = 65_534;
 
 fn raw(descriptor: &impl std::os::fd::AsRawFd) -> i32 {
     descriptor.as_raw_fd()
@@ -43,7 +44,9 @@ fn killing_nilo_leaves_the_target_alone_and_the_data_readable() {
     let before_ns = monotonic_ns();
     puppet.ticks_pass();
     signals::send(nilo, SIGKILL).expect("kill");
-    ours.iter().for_each(|gone| wait_readable(raw(gone), "nilo or a helper of it stayed behind"));
+    for gone in &ours {
+        wait_readable(raw(gone), "nilo or a helper of it stayed behind");
+    }
     let killed_ns = monotonic_ns();
     // The target goes on: it still answers, grows, and ends when it wants.
     assert!(puppet.order("grow 50", "rss") * 1024 > rss + 49 * MIB);
@@ -219,7 +222,6 @@ fn a_directory_of_somebody_else_falls_back_to_the_state_directory() {
     if !is_root() {
         return skip("root", "another user is needed who may not write here");
     }
-    const NOBODY: u32 = 65_534;
     let lab = Lab::new();
     let open =
         |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("chmod");

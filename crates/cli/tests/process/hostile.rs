@@ -138,10 +138,10 @@ fn serial_a_proc_that_hides_other_users() {
         std::fs::copy(from, lab.path(to)).expect("copy");
     }
     // Hidden: not even process 1 is there. The inner shell fails if it is.
-    let script = r#"mount -t proc -o hidepid=2 proc /proc || exit 90
+    let script = r"mount -t proc -o hidepid=2 proc /proc || exit 90
         exec setpriv --reuid 65534 --regid 65534 --clear-groups sh -c '
         test ! -e /proc/1/status || exit 91
-        exec ./nilo run -q -o out/run.nilo -- ./kin orphan'"#;
+        exec ./nilo run -q -o out/run.nilo -- ./kin orphan'";
     let mut shell = Command::new("unshare");
     shell.args(["--mount", "sh", "-c", script]).current_dir(lab.path(""));
     let mut inner = crate::harness::Dialogue::start(&mut shell);
