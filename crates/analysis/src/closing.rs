@@ -6,10 +6,11 @@ use crate::builder::{LogEnding, RunBuilder};
 use crate::cause::Scene;
 use crate::growth::{self, Axis, Trend};
 use crate::model::{
-    About, Cost, DataEnd, Exit, Growth, GrowthClass, GrowthUnit, LargestProcess, Limit, MadeOf, Peak, Run,
+    About, Cost, DataEnd, EstimatedSteps, Exit, Growth, GrowthClass, GrowthUnit, LargestProcess, Limit, MadeOf, Peak, Run,
 };
 use crate::peak::Marks;
 use crate::quality;
+use crate::rhythm;
 use crate::stats::XY;
 use crate::step::{StepTracker, Steps};
 use crate::worker;
@@ -65,6 +66,7 @@ impl Closing {
             repeats: b.repeats.finish(),
             steps: self.steps.listed.clone(),
             steps_seen: self.steps.seen,
+            estimated_steps: self.estimated_steps(),
             phases: self.steps.phases.clone(),
             notes: self.steps.notes.clone(),
             events: b.events.finish(&b.limits, clock),
@@ -77,6 +79,10 @@ impl Closing {
         };
         run.quality = quality::doubts(self, &run).iter().map(ToString::to_string).collect();
         run
+    }
+
+    fn estimated_steps(&self) -> Option<EstimatedSteps> {
+        if self.steps.seen > 0 { None } else { rhythm::find(self.builder.levels.items()) }
     }
 
     fn missed(&self) -> Option<u64> {

@@ -23,6 +23,7 @@ mod peak;
 mod process;
 mod quality;
 mod repeat;
+mod rhythm;
 mod settle;
 pub mod stats;
 mod step;

@@ -32,6 +32,8 @@ pub struct Run {
     pub repeats: Option<Repeats>,
     pub steps: Vec<Step>,
     pub steps_seen: u64,
+    /// Without marks: the period of the curve, if it has one. Estimated.
+    pub estimated_steps: Option<EstimatedSteps>,
     pub phases: Vec<Phase>,
     pub notes: Vec<Note>,
     pub events: Vec<Event>,
@@ -295,6 +297,15 @@ pub struct Outlives {
     pub noise_bytes: u64,
     /// False when the look after the end was too short to tell (`--settle 5s`); then it is not counted.
     pub settled: bool,
+}
+
+/// A pattern of the curve that comes back, probably the step.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EstimatedSteps {
+    pub period_s: f64,
+    pub count: u64,
+    /// How alike neighbouring periods are: 1 is identical.
+    pub correlation: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

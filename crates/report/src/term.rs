@@ -1,7 +1,7 @@
 //! For people: the verdict screen, its one-line form, and the long report.
 
 use nilometer_analysis::Run;
-use nilometer_analysis::model::{About, Event, GrowthClass, Process, Series, Step};
+use nilometer_analysis::model::{About, EstimatedSteps, Event, GrowthClass, Process, Series, Step};
 
 use crate::chart::Chart;
 use crate::layout::{Line, Style, Tone, fold};
@@ -136,7 +136,7 @@ fn phases(run: &Run, style: &Style) -> String {
 
 fn steps(run: &Run, style: &Style) -> String {
     if run.steps.is_empty() {
-        return String::new();
+        return run.estimated_steps.as_ref().map(|steps| estimated(steps, style)).unwrap_or_default();
     }
     let stride = run.steps.len().div_ceil(STEP_ROWS).max(1);
     let mut table = Table::new(&["step", "peak", "end", "change", "start", "length", "peak by"]);
@@ -145,6 +145,18 @@ fn steps(run: &Run, style: &Style) -> String {
     }
     let shown = run.steps.len().div_ceil(stride) as u64;
     title(&format!("Steps ({shown} of {})", text::count(run.steps_seen)), style) + &table.render(style)
+}
+
+/// No marks, but a pattern: a guess with its badge, and how to know better.
+fn estimated(steps: &EstimatedSteps, style: &Style) -> String {
+    let sentence = format!(
+        " The curve repeats itself every {} ({} times, {} alike): probably the step. To be sure, mark steps:\n \
+         echo \"step N\" >> $NILO_MARKS, or --steps tqdm\n",
+        text::duration(steps.period_s),
+        text::count(steps.count),
+        text::percent(steps.correlation),
+    );
+    title("Steps (estimated)", style) + &sentence
 }
 
 fn step_row(step: &Step) -> Vec<String> {

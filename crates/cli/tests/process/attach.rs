@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::control::after_ticks;
 use crate::harness::{Dialogue, Lab, c_program, finish, finish_child, nilo_binary, skip, text};
 use crate::onlooker::{INT, KILL, TERM, send, stat, until};
 use crate::watched::{MIB, assert_near, bytes, is_root, number_of, process, wait_for_ticks};
@@ -38,7 +39,8 @@ fn attach(lab: &Lab, pid: u64, options: &[&str]) -> std::process::Child {
     nilo.args(options).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = nilo.spawn().expect("spawn");
     until("the recording has begun", || lab.path("run.nilo/open.nlog").exists());
-    wait_for_ticks(&lab.path("run.nilo"), 2);
+    until("it is described", || lab.path("run.nilo/manifest.json").exists());
+    after_ticks(&lab.path("run.nilo"), 1);
     child
 }
 
@@ -52,7 +54,7 @@ fn it_records_until_the_process_ends() {
     let mut puppet = Puppet::start();
     let nilo = attach(&lab, puppet.pid, &[]);
     let rss = puppet.order("grow 100", "rss") * 1024;
-    wait_for_ticks(&lab.path("run.nilo"), 2);
+    after_ticks(&lab.path("run.nilo"), 1);
     let pid = puppet.pid;
     assert_eq!(puppet.dialogue.end().status.code(), Some(0));
     let output = finish_child(nilo);

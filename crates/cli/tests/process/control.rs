@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::harness::{Lab, finish};
+use crate::onlooker::until;
 use crate::watched::{MIB, Watched, bytes};
 
 fn manifest(run: &Path) -> Value {
@@ -17,6 +18,14 @@ fn manifest(run: &Path) -> Value {
 
 fn socket_of(run: &Path) -> PathBuf {
     manifest(run)["control_socket"].as_str().expect("a socket").into()
+}
+
+/// Waits until `count` ticks were taken from begin to end; what one tick stores comes in several writes.
+pub fn after_ticks(run: &Path, count: u64) {
+    let socket = socket_of(run);
+    let ticks = || ask(&socket, r#"{"do":"status"}"#)["ticks"].as_u64().expect("ticks");
+    let begin = ticks();
+    until("ticks pass", || ticks() > begin + count);
 }
 
 /// One line to the socket, one line back.
@@ -34,7 +43,7 @@ fn the_status_of_a_recording_is_told() {
     let mut puppet = Watched::start_program(&lab, &[], "puppet.c", &[]);
     let pid = puppet.number("ready");
     let rss = puppet.order("grow 100", "rss") * 1024;
-    puppet.ticks_pass();
+    after_ticks(&puppet.directory, 1);
     let socket = socket_of(&puppet.directory);
     let status = ask(&socket, r#"{"do":"status"}"#);
     assert_eq!(status["directory"], json!(puppet.directory));

@@ -5,10 +5,11 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::control::after_ticks;
 use crate::harness::{Dialogue, Lab, c_program, finish, skip, text};
 use crate::limited::Limited;
 use crate::onlooker::{KILL, send};
-use crate::watched::{MIB, Watched, number_of, process, wait_for_ticks};
+use crate::watched::{MIB, Watched, number_of, process};
 
 const ROUNDS: u32 = 20;
 
@@ -125,13 +126,15 @@ fn other_ends_are_what_the_kernel_says() {
 fn start_puppet(lab: &Lab, mut nilo: Command) -> (Dialogue, u64) {
     let mut puppet = Dialogue::start(nilo.arg(c_program("puppet.c")).process_group(0));
     let pid = number_of(&puppet.line(), "ready");
-    wait_for_ticks(&lab.path("run.nilo"), 2);
+    after_ticks(&lab.path("run.nilo"), 1);
     (puppet, pid)
 }
 
 /// One signal to all of the process group: nilo cannot see the target's end.
+///
+/// The system is read every 50 ms: eight ticks of 20 ms, of which the first may have begun before.
 fn die_together(lab: &Lab, puppet: Dialogue) -> Value {
-    wait_for_ticks(&lab.path("run.nilo"), 2);
+    after_ticks(&lab.path("run.nilo"), 8);
     send(-puppet.pid(), KILL);
     assert_eq!(puppet.end().status.code(), None, "nilo itself was killed");
     lab.report(&lab.path("run.nilo"))
@@ -146,7 +149,7 @@ fn twenty_of_twenty_joint_deaths_at_a_full_limit_are_inferred() {
             Err(reason) => return skip("cgroup-write", &reason),
         };
         let lab = Lab::new();
-        let nilo = group.nilo(&lab, ["run", "-q", "-o", "run.nilo", "--"]);
+        let nilo = group.nilo(&lab, ["run", "-q", "-o", "run.nilo", "--interval", "20ms", "--"]);
         let (mut puppet, pid) = start_puppet(&lab, nilo);
         let full = LIMIT_MIB * MIB * 96 / 100;
         let missing = full.saturating_sub(group.held_bytes()).div_ceil(MIB);
@@ -177,11 +180,11 @@ fn a_joint_death_far_from_any_limit_is_not_called_oom() {
         Err(reason) => return skip("cgroup-write", &reason),
     };
     let lab = Lab::new();
-    let nilo = group.nilo(&lab, ["run", "-q", "-o", "run.nilo", "--"]);
+    let nilo = group.nilo(&lab, ["run", "-q", "-o", "run.nilo", "--interval", "20ms", "--"]);
     let (mut puppet, _) = start_puppet(&lab, nilo);
     puppet.say("grow 100");
     number_of(&puppet.line(), "rss");
-    wait_for_ticks(&lab.path("run.nilo"), 2); // a climb that has ended
+    after_ticks(&lab.path("run.nilo"), 8); // a climb that has ended
     let report = die_together(&lab, puppet);
     assert_cause(&report, "not-seen", true);
     assert_eq!(evidence(&report), ["the log is cut and no limit was near"]);

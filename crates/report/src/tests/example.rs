@@ -191,6 +191,7 @@ pub(super) fn leaking() -> Run {
         repeats: None,
         steps: steps(),
         steps_seen: 120,
+        estimated_steps: None,
         phases: Vec::new(),
         notes: Vec::new(),
         events: vec![Event {
@@ -263,6 +264,7 @@ pub(super) fn killed() -> Run {
         system: System::default(),
         steps: Vec::new(),
         steps_seen: 0,
+        estimated_steps: None,
         quality: vec!["the data ends at 2.00 s: the last frame is torn".into()],
         cost: None,
         data_end: DataEnd { clean: false, at_s: 2.0, why: "the last frame is torn".into() },
