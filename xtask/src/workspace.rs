@@ -1,8 +1,8 @@
 //! The workspace as cargo describes it: root, target directory, members.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -35,4 +35,13 @@ pub fn read_target_dir() -> Result<PathBuf> {
     let metadata = read_metadata()?;
     let text = metadata["target_directory"].as_str().context("cargo metadata names no target directory")?;
     Ok(PathBuf::from(text))
+}
+
+/// Outside the tree, so that a clean does not download again.
+pub fn cache_folder() -> Result<PathBuf> {
+    let xdg = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let cache = xdg.or_else(home).context("neither XDG_CACHE_HOME nor HOME is set")?.join("nilometer");
+    fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
+    Ok(cache)
 }

@@ -182,6 +182,10 @@ impl RunBuilder {
 
     fn end(&mut self, end: &record::End) {
         self.clock.saw(end.at_ns);
+        // A recording of what already ran lasts until it stops looking.
+        if matches!(self.manifest.verb.as_str(), "attach" | "record") {
+            self.clock.exited(end.at_ns);
+        }
         self.end = Some(end.clone());
     }
 

@@ -101,12 +101,13 @@ impl Composition {
     }
 }
 
-/// PSS by kind, largest first.
+/// By kind, largest first: RSS of one process, PSS of several, as the total beside it is.
 fn parts(readings: &[(&Tracked, &Reading)]) -> Vec<Part> {
     let mut sums: BTreeMap<MappingKind, u64> = BTreeMap::new();
+    let alone = readings.len() == 1;
     for kind in readings.iter().flat_map(|(_, reading)| &reading.kinds.kinds) {
         let sum = sums.entry(kind.kind).or_default();
-        *sum = sum.saturating_add(kib(kind.pss_kib));
+        *sum = sum.saturating_add(kib(if alone { kind.rss_kib } else { kind.pss_kib }));
     }
     let mut parts: Vec<Part> = sums
         .into_iter()

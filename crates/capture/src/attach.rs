@@ -16,8 +16,7 @@ use crate::launch::make_directory;
 use crate::options::{Options, Target};
 use crate::recorder::Recorder;
 use crate::rundir::{self, RunDirectory};
-use crate::session::{Session, Subject, Unsampled};
-use crate::shm::SharedMemory;
+use crate::session::{Session, Subject};
 use crate::system::System;
 use crate::tree::Tree;
 use crate::{Error, describe};
@@ -30,15 +29,23 @@ pub fn attach(options: &Options, pid: i32) -> Result<RunDirectory, Error> {
     let target = Target { argv: arguments.iter().map(Into::into).collect(), ..Target::default() };
     let name = rundir::command_name(&arguments);
     let directory = make_directory(options, &name)?;
-    record_into(options, &directory, "attach", &target, pid, Subject::Attached(pidfd))?;
-    Ok(directory)
+    let recorded = record_into(options, &directory, "attach", &target, pid, Subject::Attached(pidfd));
+    keep_if(recorded, directory)
 }
 
 /// Records the machine alone.
 pub fn record(options: &Options) -> Result<RunDirectory, Error> {
     let directory = make_directory(options, "machine")?;
-    record_into(options, &directory, "record", &Target::default(), 0, Subject::Nobody)?;
-    Ok(directory)
+    let recorded = record_into(options, &directory, "record", &Target::default(), 0, Subject::Nobody);
+    keep_if(recorded, directory)
+}
+
+/// Nothing was recorded: an empty run directory would only be in the way.
+fn keep_if(recorded: Result<(), Error>, directory: RunDirectory) -> Result<RunDirectory, Error> {
+    if recorded.is_err() {
+        let _ = std::fs::remove_dir_all(&directory.path);
+    }
+    recorded.map(|()| directory)
 }
 
 fn no_process(pid: i32, source: std::io::Error) -> Error {
@@ -72,26 +79,8 @@ fn record_into(
     let recorder = Recorder::start(path, options, tree, system)?;
     let mut session = Session {
         directory: path.clone(),
-        options: options.clone(),
-        subject,
-        signals,
-        sentinel: None,
-        relay_pid: None,
-        helper_cpu_s: 0.0,
-        marks: None,
         control: Control::open(own_pid()).ok(),
-        recorder,
-        manifest,
-        group: None,
-        shared_before: SharedMemory::default(),
-        launch_hwm_kib: 0,
-        unsampled: Unsampled::default(),
-        exit: None,
-        stop_asked: false,
-        hurried: false,
-        pause_ns: 0,
-        started_ns: 0,
-        last_words_bytes: 0,
+        ..Session::new(options, subject, signals, recorder, manifest)
     };
     session.describe(None);
     let started_ns = monotonic_ns();

@@ -4,7 +4,7 @@
 //! The socket is 0600 in a private directory with a short path (`sun_path` ends at 108 bytes).
 
 use std::fs::DirBuilder;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -41,6 +41,7 @@ impl Control {
     /// Listens for the recording of `pid`.
     pub fn open(pid: i32) -> std::io::Result<Self> {
         let directory = private_directory()?;
+        remove_abandoned(&directory);
         let path = directory.join(format!("{pid}.sock"));
         let _ = std::fs::remove_file(&path); // of a process that had our pid and was killed
         let listener = UnixListener::bind(&path)?;
@@ -86,6 +87,19 @@ fn serve(stream: &UnixStream, respond: &mut impl FnMut(Request) -> Value) -> std
     writeln!(&*stream, "{answer}")
 }
 
+/// Sockets of recordings that were killed: their process is gone and nobody listens. (A process of another
+/// namespace that shares the directory cannot be seen, but it listens.)
+fn remove_abandoned(directory: &Path) {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let sockets = entries.filter(|path| path.extension().is_some_and(|ending| ending == "sock"));
+    for path in sockets {
+        let runs = path.file_stem().is_some_and(|pid| Path::new("/proc").join(pid).exists());
+        if !runs && UnixStream::connect(&path).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused) {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+}
+
 /// `$XDG_RUNTIME_DIR/nilo` or `/tmp/nilo-UID`: ours alone, or not used.
 fn private_directory() -> std::io::Result<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|v| !v.is_empty() && v.len() < 60);
@@ -94,13 +108,13 @@ fn private_directory() -> std::io::Result<PathBuf> {
         _ => PathBuf::from(format!("/tmp/nilo-{}", effective_uid())),
     };
     match DirBuilder::new().mode(0o700).create(&directory) {
-        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(e),
+        Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
         _ => {}
     }
     let metadata = std::fs::symlink_metadata(&directory)?;
     let ours =
         metadata.is_dir() && metadata.uid() == effective_uid() && metadata.mode().trailing_zeros() >= 6;
-    if ours { Ok(directory) } else { Err(std::io::ErrorKind::PermissionDenied.into()) }
+    if ours { Ok(directory) } else { Err(ErrorKind::PermissionDenied.into()) }
 }
 
 #[cfg(test)]

@@ -169,8 +169,10 @@ impl Session {
     }
 
     fn signal_tree(&mut self, signal: i32) {
-        self.recorder.tree.discover(monotonic_ns());
-        for member in self.recorder.tree.members() {
+        let tree = &mut self.recorder.tree;
+        tree.discover(monotonic_ns());
+        tree.look(monotonic_ns()); // a number whose process has ended may be somebody else's by now
+        for member in tree.members() {
             let _ = signals::send(member.pid, signal);
         }
     }

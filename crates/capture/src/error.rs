@@ -35,6 +35,7 @@ impl Error {
             }
             Self::RunDirectory { .. } => Some("choose another place:  nilo run -o /tmp/my.nilo -- …".into()),
             Self::Exists { .. } => Some("choose another name, or replace it:  --force".into()),
+            Self::NoProcess { .. } => Some("see your Python processes by size:  nilo".into()),
             _ => None,
         }
     }

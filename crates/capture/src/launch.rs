@@ -124,26 +124,14 @@ fn prepare(
     let recorder = Recorder::start(directory, options, tree, system)?;
     let session = Session {
         directory: directory.to_owned(),
-        options: options.clone(),
-        subject: Subject::Child(child),
-        signals,
         sentinel,
         relay_pid,
-        helper_cpu_s: 0.0,
         marks,
         control,
-        recorder,
-        manifest,
         group,
         shared_before: SharedMemory::read(),
         launch_hwm_kib,
-        unsampled: crate::session::Unsampled::default(),
-        exit: None,
-        stop_asked: false,
-        hurried: false,
-        pause_ns: 0,
-        started_ns: 0,
-        last_words_bytes: 0,
+        ..Session::new(options, Subject::Child(child), signals, recorder, manifest)
     };
     Ok(Launched { session, suspended, launcher })
 }

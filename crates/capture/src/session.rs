@@ -76,6 +76,39 @@ pub(crate) struct Unsampled {
 }
 
 impl Session {
+    /// A session without helpers; the launcher adds its own.
+    pub fn new(
+        options: &Options,
+        subject: Subject,
+        signals: SignalFd,
+        recorder: Recorder,
+        manifest: Manifest,
+    ) -> Self {
+        Self {
+            directory: PathBuf::from(&manifest.directory),
+            options: options.clone(),
+            subject,
+            signals,
+            sentinel: None,
+            relay_pid: None,
+            helper_cpu_s: 0.0,
+            marks: None,
+            control: None,
+            recorder,
+            manifest,
+            group: None,
+            shared_before: SharedMemory::default(),
+            launch_hwm_kib: 0,
+            unsampled: Unsampled::default(),
+            exit: None,
+            stop_asked: false,
+            hurried: false,
+            pause_ns: 0,
+            started_ns: 0,
+            last_words_bytes: 0,
+        }
+    }
+
     /// The next run of `--repeat` has a child of its own.
     pub fn adopt(&mut self, child: i32, relay_pid: Option<i32>) {
         self.subject = Subject::Child(child);
@@ -107,7 +140,7 @@ impl Session {
         let mut due_ns = started_ns;
         let end_ns = self.options.duration.map(|d| started_ns + crate::recorder::nanoseconds(d));
         while !self.is_over() {
-            self.wait_and_answer(due_ns);
+            self.wait_and_answer(end_ns.map_or(due_ns, |end_ns| due_ns.min(end_ns)));
             if !self.is_over() && monotonic_ns() >= due_ns {
                 self.recorder.tick();
                 self.guard();

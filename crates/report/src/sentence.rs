@@ -14,12 +14,20 @@ const DOUBTS: usize = 3;
 const GROUPS: usize = 2;
 
 pub(crate) fn headline(run: &Run, style: &Style) -> String {
-    let command = style.shorten(&style.safe(&run.command.join(" ")), style.columns() / 2);
-    let mut parts = vec![format!("nilo: {command}"), ending(run), text::duration(run.duration_s)];
+    let subject = if has_target(run) { run.command.join(" ") } else { "the machine".to_owned() };
+    let subject = style.shorten(&style.safe(&subject), style.columns() / 2);
+    let mut parts = vec![format!("nilo: {subject}")];
+    parts.extend(has_target(run).then(|| ending(run)));
+    parts.push(text::duration(run.duration_s));
     if run.processes_seen > 0 {
         parts.push(text::counted(run.processes_seen, "process", "processes"));
     }
     parts.join(" · ")
+}
+
+/// `nilo record` looks at the machine alone.
+fn has_target(run: &Run) -> bool {
+    run.about.verb != "record"
 }
 
 pub(crate) fn ending(run: &Run) -> String {
@@ -30,6 +38,7 @@ pub(crate) fn ending(run: &Run) -> String {
         Cause::Watchdog => "stopped by the watchdog",
         Cause::UnknownKiller => "killed by somebody",
         Cause::NotSeen if run.about.verb == "import" => "imported",
+        Cause::NotSeen if run.about.verb == "attach" => "attached",
         Cause::NotSeen => "end not seen",
         Cause::Exited | Cause::Signal => "",
     };
@@ -69,7 +78,7 @@ fn cause(run: &Run) -> Option<Line> {
     // The machine's OOM kills may be anybody's; after a success they stay in the long report.
     let killing = run.exit.code != Some(0) && run.system.oom_kills.unwrap_or(0) > 0;
     let expected =
-        run.about.verb == "import" || matches!(run.exit.cause, Cause::Exited | Cause::Signal) && !killing;
+        run.about.verb != "run" || matches!(run.exit.cause, Cause::Exited | Cause::Signal) && !killing;
     let told = !expected && !run.exit.evidence.is_empty();
     told.then(|| Line { tone: Tone::Bad, ..Line::new("cause", run.exit.evidence.join(" · ")) })
 }

@@ -215,10 +215,11 @@ impl Reader {
         self.early.insert(place, record);
     }
 
-    /// True when an early record comes before the staged one.
+    /// True when an early record comes before the staged one. What was read in the course of a tick bears
+    /// the tick's own time and comes after it.
     fn release_before(&mut self, staged: Found) -> bool {
         let until_ns = match staged {
-            Found::Tick => self.tick.at_ns(),
+            Found::Tick => self.tick.at_ns().map(|at_ns| at_ns.saturating_sub(1)),
             Found::Rare => self.rare.at_ns(),
             Found::Released | Found::Nothing => Some(u64::MAX),
         };

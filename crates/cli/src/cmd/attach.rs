@@ -17,7 +17,8 @@ const RECORD_INTERVAL: Duration = Duration::from_secs(10);
 pub fn attach(args: &AttachArgs) -> Result<ExitCode, Failure> {
     let options =
         Options { duration: args.duration, ..recording(&args.recording, Some(&args.depth), ATTACH_INTERVAL) };
-    if args.duration.is_none() && !args.telling.quiet {
+    let is_there = std::path::Path::new(&format!("/proc/{}", args.pid)).exists();
+    if is_there && args.duration.is_none() && !args.telling.quiet {
         talk::say(&format!("recording {} until it ends; Ctrl-C to stop earlier", args.pid));
     }
     let done = attach::attach(&options, args.pid).map_err(failure)?;

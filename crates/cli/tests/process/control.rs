@@ -152,7 +152,7 @@ fn a_directory_that_others_could_use_is_not_used() {
 }
 
 #[test]
-fn a_socket_left_by_a_killed_nilo_is_replaced() {
+fn a_socket_left_by_a_killed_nilo_is_removed_by_the_next() {
     let lab = Lab::new();
     let mut puppet = Watched::start_program(&lab, &[], "puppet.c", &[]);
     puppet.number("ready");
@@ -162,5 +162,6 @@ fn a_socket_left_by_a_killed_nilo_is_replaced() {
     let left = std::fs::symlink_metadata(&socket).expect("nobody was there to remove it");
     assert!(left.file_type().is_socket());
     assert!(UnixStream::connect(&socket).is_err(), "nobody listens");
-    std::fs::remove_file(&socket).expect("remove");
+    assert_eq!(finish(&mut lab.nilo(["run", "-q", "-o", "next.nilo", "--", "true"])).status.code(), Some(0));
+    assert!(!socket.exists());
 }

@@ -43,7 +43,7 @@ impl Workshop {
         let workshop = Self {
             nilo: target.join("release/nilo"),
             tree: folder.join("tree"),
-            venv: cache_folder()?.join("bench-venv"),
+            venv: workspace::cache_folder()?.join("bench-venv"),
             has_nilo: tools.iter().any(|tool| tool.family() == "nilo"),
             has_others: tools.iter().any(|tool| tool.family() != "nilo"),
             folder,
@@ -232,15 +232,6 @@ impl Drop for Sampler {
         drop(self.child.stdin.take());
         self.child.kill().and_then(|()| self.child.wait().map(drop)).ok();
     }
-}
-
-/// Outside the tree, so that a clean does not download again.
-fn cache_folder() -> Result<PathBuf> {
-    let xdg = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let cache = xdg.or_else(home).context("neither XDG_CACHE_HOME nor HOME is set")?.join("nilometer");
-    fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
-    Ok(cache)
 }
 
 fn succeed(command: &mut Command) -> Result<()> {
