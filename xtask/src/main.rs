@@ -9,6 +9,7 @@
 
 mod arrows;
 mod bench;
+mod guest;
 mod test;
 mod workspace;
 
@@ -28,12 +29,22 @@ struct Cli {
 enum Verb {
     /// Format, lints, arrows, documentation and all tests: what must be green before a commit
     Test {
-        /// Leave out the documentation build and the documentation's examples
+        /// Leave out the documentation, its examples, and the guest
         #[arg(long)]
         quick: bool,
     },
     /// Dependency arrows between the crates, and where unsafe, clap and arrow may occur
     Arrows,
+    /// Boot a small kernel of our own under qemu and try what this machine's kernel may not have: Yama,
+    /// cgroup v2, idle pages (the first time it builds that kernel: about 8 CPU-minutes)
+    Guest {
+        /// Only the cases whose names contain this
+        #[arg(long, value_name = "PART")]
+        only: Option<String>,
+    },
+    /// The cases themselves: runs in the guest
+    #[command(hide = true)]
+    GuestCases,
     /// Measure, and write a dated folder under bench/
     Bench {
         #[command(subcommand)]
@@ -82,6 +93,8 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
     match verb {
         Verb::Test { quick } => test::run(quick),
         Verb::Arrows => arrows::run(),
+        Verb::Guest { only } => guest::run(only.as_deref()),
+        Verb::GuestCases => guest::inside::run(),
         Verb::Bench { what: Bench::Sampler(args) } => bench::sampler::run(&bench::sampler::Options {
             quick: args.quick,
             only: args.only,

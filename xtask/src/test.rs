@@ -7,7 +7,7 @@
 mod count;
 mod skip;
 mod step;
-mod tool;
+pub(crate) mod tool;
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::{arrows, workspace};
+use crate::{arrows, guest, workspace};
 use count::Counts;
 use step::Steps;
 
@@ -29,12 +29,34 @@ pub fn run(quick: bool) -> Result<bool> {
     start_skips(&skips)?;
     let counts =
         if steps.run("build", build)? { run_tests(&mut steps, quick, &skips)? } else { Counts::default() };
-    let lines = skip::read(&skips)?;
+    let mut lines = skip::read(&skips)?;
+    let mut counts = counts.with_skips(lines.len() as u64);
+    if !quick {
+        run_guest(&mut steps, &mut counts, &mut lines)?;
+    }
     if !lines.is_empty() {
         let nilo = target.join("debug/nilo");
         steps.run("skips", || skip::judge(&lines, &nilo))?;
     }
-    Ok(print_result(&steps, &counts.with_skips(lines.len() as u64)))
+    Ok(print_result(&steps, &counts))
+}
+
+/// The cases of the guest count as tests; where it cannot run, it is one skip.
+fn run_guest(steps: &mut Steps, counts: &mut Counts, skips: &mut Vec<String>) -> Result<()> {
+    steps.run_uncounted("guest", || {
+        let verdict = match guest::try_all()? {
+            guest::Outcome::Ran(verdict) => verdict,
+            guest::Outcome::Skipped(reason) => {
+                counts.skipped += 1;
+                skips.push(format!("skipped: needs guest-kernel: {reason}"));
+                return Ok(true);
+            }
+        };
+        counts.passed += verdict.passed;
+        counts.failed += verdict.failed + u64::from(!verdict.finished);
+        Ok(verdict.is_good())
+    })?;
+    Ok(())
 }
 
 fn check_code(steps: &mut Steps, quick: bool) -> Result<()> {

@@ -6,7 +6,8 @@ use crate::builder::{LogEnding, RunBuilder};
 use crate::cause::Scene;
 use crate::growth::{self, Axis, Trend};
 use crate::model::{
-    About, Cost, DataEnd, EstimatedSteps, Exit, Growth, GrowthClass, GrowthUnit, LargestProcess, Limit, MadeOf, Peak, Run,
+    About, Cost, DataEnd, EstimatedSteps, Exit, Growth, GrowthClass, GrowthUnit, LargestProcess, Limit,
+    MadeOf, Peak, Run,
 };
 use crate::peak::Marks;
 use crate::quality;
@@ -220,6 +221,8 @@ fn find_peak(builder: &RunBuilder, launcher_bytes: u64) -> Option<Peak> {
         largest: largest.max_by_key(|(bytes, _)| *bytes),
         maxrss: builder.processes.maxrss(launcher_bytes),
         unseen: builder.processes.unseen(builder.ticks_per_s).is_some(),
+        blind_below: builder.processes.blind_below(),
+        ticks: builder.cadence.ticks,
     };
     builder.peak.finish(marks, |at_ns| builder.clock.seconds(at_ns))
 }

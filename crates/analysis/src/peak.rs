@@ -45,6 +45,9 @@ pub(crate) struct PeakFinder {
     last: Option<Moment>,
 }
 
+/// Of a process smaller than the launcher, which `wait4` cannot tell apart.
+const BLIND_METHOD: &str = "VmHWM at the last sample";
+
 /// What the rest of the run knows about the peak.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Marks {
@@ -56,6 +59,10 @@ pub(crate) struct Marks {
     pub(crate) maxrss: Option<(u64, u64)>,
     /// Children that no sample saw left traces.
     pub(crate) unseen: bool,
+    /// `wait4` told nothing because it begins with the launcher's own high water: after the last sample the
+    /// process may have risen up to here unseen.
+    pub(crate) blind_below: Option<u64>,
+    pub(crate) ticks: u64,
 }
 
 struct Bounds {
@@ -108,8 +115,10 @@ impl PeakFinder {
     pub(crate) fn finish(&self, marks: Marks, seconds: impl Fn(u64) -> f64) -> Option<Peak> {
         let bounds = self.bounds(marks).filter(|bounds| bounds.high > 0)?;
         let early = bounds.at_ns == self.at_ns;
+        // A small process that was sampled and could have spiked below the launcher's mark most likely did not.
+        let sampled = marks.processes <= 1 && marks.ticks > 0;
         Some(Peak {
-            bytes: mid(bounds.low, bounds.high),
+            bytes: if sampled { bounds.low } else { mid(bounds.low, bounds.high) },
             low_bytes: bounds.low,
             high_bytes: bounds.high,
             at_s: seconds(bounds.at_ns),
@@ -122,10 +131,13 @@ impl PeakFinder {
 
 fn single(marks: Marks) -> Option<Bounds> {
     let exact = !marks.unseen;
-    let of = |(bytes, at_ns), method| Bounds { low: bytes, high: bytes, at_ns, method, exact };
-    match marks.maxrss {
-        Some(told) => Some(of(told, MAXRSS_METHOD)),
-        None => marks.largest.map(|told| of(told, "VmHWM")),
+    if let Some((bytes, at_ns)) = marks.maxrss {
+        return Some(Bounds { low: bytes, high: bytes, at_ns, method: MAXRSS_METHOD, exact });
+    }
+    let (low, at_ns) = marks.largest?;
+    match marks.blind_below.filter(|blind| *blind > low) {
+        Some(high) => Some(Bounds { low, high, at_ns, method: BLIND_METHOD, exact: false }),
+        None => Some(Bounds { low, high: low, at_ns, method: "VmHWM", exact }),
     }
 }
 

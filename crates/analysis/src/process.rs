@@ -171,6 +171,12 @@ impl ProcessTable {
         told.max().filter(|(bytes, _)| *bytes > launcher_bytes.max(largest))
     }
 
+    /// The launcher's own mark, if we waited for a process without learning its `ru_maxrss`.
+    pub(crate) fn blind_below(&self) -> Option<u64> {
+        let waits = self.all().filter_map(|process| process.waited);
+        waits.filter(|waited| waited.maxrss_kib == 0).map(|waited| kib(waited.launcher_kib)).max()
+    }
+
     /// Orphans that ended without a sample.
     pub(crate) fn orphans(
         &mut self,

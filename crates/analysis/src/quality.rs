@@ -42,7 +42,7 @@ fn peak(run: &Run, doubts: &mut Vec<Doubt>) {
     }
     let Some(peak) = &run.peak else { return };
     let width = (peak.high_bytes - peak.low_bytes) as f64;
-    if share(width, peak.bytes as f64) > WIDE {
+    if run.processes_seen > 1 && share(width, peak.bytes as f64) > WIDE {
         doubts.push(Doubt::WidePeak { low: peak.low_bytes, high: peak.high_bytes });
     }
     if run.processes_seen > 1 {

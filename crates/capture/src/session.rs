@@ -344,6 +344,7 @@ impl Session {
             code,
             signal,
             maxrss_kib: if tells { usage.maxrss_kib } else { 0 },
+            launcher_kib: self.launch_hwm_kib,
             user_us: usage.user_us,
             system_us: usage.system_us,
             minor_faults: usage.minor_faults,

@@ -140,7 +140,11 @@ pub struct Waited {
     #[serde(default)]
     pub signal: Option<i32>,
     /// Maximum over the process and all *its* waited-for children, and at least the launcher's own at `fork`.
+    /// 0 where it does not exceed the latter and so says nothing.
     pub maxrss_kib: u64,
+    /// The launcher's own high water at `fork`.
+    #[serde(default)]
+    pub launcher_kib: u64,
     pub user_us: u64,
     pub system_us: u64,
     pub minor_faults: u64,

@@ -61,7 +61,7 @@ fn works(tool: &Tool) -> bool {
 }
 
 /// Root on a Debian.
-fn can_install() -> Result<bool> {
+pub(crate) fn can_install() -> Result<bool> {
     let status = fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
     let root = status.lines().any(|line| line.strip_prefix("Uid:").is_some_and(has_effective_root));
     Ok(root && Path::new("/etc/debian_version").exists() && Path::new("/usr/bin/apt-get").exists())
@@ -73,9 +73,13 @@ fn has_effective_root(ids: &str) -> bool {
 
 fn install(tools: &[&Tool]) -> Result<()> {
     let packages: Vec<&str> = tools.iter().flat_map(|tool| tool.packages).copied().collect();
+    install_packages(&packages)
+}
+
+pub(crate) fn install_packages(packages: &[&str]) -> Result<()> {
     println!("installing {}", packages.join(" "));
     run_apt(&["update", "-q"])?;
-    run_apt(&[&["install", "-qy", "--no-install-recommends"][..], &packages].concat())
+    run_apt(&[&["install", "-qy", "--no-install-recommends"][..], packages].concat())
 }
 
 /// A failure shows in apt-get's own words; what is still missing is found by probing again.

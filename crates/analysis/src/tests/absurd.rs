@@ -59,6 +59,7 @@ fn process_end() -> impl Strategy<Value = Record> {
             code: None,
             signal: Some(9),
             maxrss_kib: hwm_kib,
+            launcher_kib: 0,
             user_us: at_ns,
             system_us: at_ns,
             minor_faults: at_ns,

@@ -150,6 +150,7 @@ pub(super) fn waited(maxrss: u64) -> Waited {
         code: Some(0),
         signal: None,
         maxrss_kib: maxrss << 10,
+        launcher_kib: 0,
         user_us: 0,
         system_us: 0,
         minor_faults: 0,

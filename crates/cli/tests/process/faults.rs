@@ -15,8 +15,7 @@ use serde_json::Value;
 
 use crate::harness::{Dialogue, Lab, c_program, finish, nilo_binary, skip, text};
 use crate::watched::{
-    MIB, Watched, assert_near, bytes, counter_slack, is_root, number_of, process, wait_for_ticks,
-    wait_readable,
+    MIB, Watched, assert_near, bytes, is_root, number_of, process, rss_slack, wait_for_ticks, wait_readable,
 };
 
 const SIGKILL: i32 = 9;
@@ -59,7 +58,7 @@ fn killing_nilo_leaves_the_target_alone_and_the_data_readable() {
     let (at_s, least, most) =
         (run.number("data_end/at_s"), since_birth(before_ns), since_birth(killed_ns) + 1.0);
     assert!((least..most).contains(&at_s), "the data ends at {at_s}, not in {least}–{most}");
-    assert_near("hwm_bytes", bytes(&process(&run.report, pid)["hwm_bytes"]), rss, counter_slack());
+    assert_near("hwm_bytes", bytes(&process(&run.report, pid)["hwm_bytes"]), rss, rss_slack());
     assert_eq!(run.report["exit"]["cause"], "not-seen");
     assert_eq!(run.report["cost"], Value::Null);
     let said = run.report["quality"][0].as_str().expect("a doubt");
@@ -82,7 +81,7 @@ fn killing_the_target_is_told_with_all_its_data() {
     assert_eq!(run.report["exit"]["code"], Value::Null);
     assert_eq!(run.report["exit"]["cause"], "unknown-killer");
     assert_eq!(run.report["data_end"]["clean"], true);
-    assert_near("peak.bytes", bytes(&run.report["peak"]["bytes"]), rss, counter_slack());
+    assert_near("peak.bytes", bytes(&run.report["peak"]["bytes"]), rss, rss_slack());
 }
 
 /// A file system of 1 MiB, unmounted at the end.

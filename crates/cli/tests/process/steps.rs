@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::harness::Lab;
-use crate::watched::{MIB, Watched, assert_near, bytes, counter_slack};
+use crate::watched::{MIB, Watched, assert_near, bytes, rss_slack};
 
 /// Marks a step and lets nilo take note of it before anything else happens.
 fn step(puppet: &mut Watched<'_>, words: &str) -> u64 {
@@ -32,10 +32,10 @@ fn each_step_has_its_own_peak_and_end() {
     assert_eq!(steps(&run.report).len(), 8);
     for (position, (step, truth)) in steps(&run.report).iter().zip(&truths).enumerate() {
         assert_eq!(step["step"], position + 1);
-        assert_near("peak_bytes", bytes(&step["peak_bytes"]), *truth, counter_slack());
-        assert_near("end_bytes", bytes(&step["end_bytes"]), *truth, counter_slack());
+        assert_near("peak_bytes", bytes(&step["peak_bytes"]), *truth, rss_slack());
+        assert_near("end_bytes", bytes(&step["end_bytes"]), *truth, rss_slack());
         let grown = step["increment_bytes"].as_i64().expect("increment");
-        assert!(position == 0 || (grown as u64).abs_diff(10 * MIB) <= 2 * counter_slack(), "{step}");
+        assert!(position == 0 || (grown as u64).abs_diff(10 * MIB) <= 2 * rss_slack(), "{step}");
     }
     let starts: Vec<f64> = steps(&run.report).iter().filter_map(|s| s["start_s"].as_f64()).collect();
     assert!(starts.is_sorted() && starts.len() == 8, "{starts:?}");
@@ -57,13 +57,13 @@ fn exact_step_peaks_belong_to_their_step_alone() {
     }
     let run = puppet.end();
     for (step, truth) in steps(&run.report).iter().zip(&truths) {
-        assert_near("peak_bytes", bytes(&step["peak_bytes"]), *truth, counter_slack());
+        assert_near("peak_bytes", bytes(&step["peak_bytes"]), *truth, rss_slack());
         assert_eq!(step["peak_method"], "VmHWM reset at this step");
     }
     let peaks: Vec<u64> = steps(&run.report).iter().map(|s| bytes(&s["peak_bytes"])).collect();
     assert!(peaks[2] > 100 * MIB && peaks[3] < 50 * MIB && peaks[1] < 50 * MIB, "{peaks:?}");
     // The whole run's peak is still the highest.
-    assert_near("peak.bytes", bytes(&run.report["peak"]["bytes"]), truths[2], counter_slack());
+    assert_near("peak.bytes", bytes(&run.report["peak"]["bytes"]), truths[2], rss_slack());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Trees: who belongs to them, and how much they have when each page counts once.
 
 use crate::harness::{Dialogue, Lab, c_program};
-use crate::watched::{MIB, Watched, assert_near, bytes, counter_slack, number_of, process};
+use crate::watched::{MIB, Watched, assert_near, bytes, number_of, process, rss_slack};
 
 #[test]
 fn shared_pages_count_once() {
@@ -15,7 +15,7 @@ fn shared_pages_count_once() {
     let peak = &run.report["peak"];
     let (low, high) = (bytes(&peak["low_bytes"]), bytes(&peak["high_bytes"]));
     // Five processes' counters may lag, and code shared with the rest of the machine is less than 4 MiB.
-    let slack = 5 * counter_slack() + 4 * MIB;
+    let slack = 5 * rss_slack() + 4 * MIB;
     assert!(low <= pss + slack && pss <= high + slack, "{low}–{high} does not contain {pss}");
     assert!(high < 500 * MIB, "{high} is more like the sum of RSS (1,000 MiB)");
     assert_near("peak.bytes", bytes(&peak["bytes"]), pss, pss / 5);
@@ -71,7 +71,7 @@ fn a_process_whose_first_thread_left_is_still_seen() {
     assert_eq!(run.code(), Some(0));
     let found = process(&run.report, pid);
     assert!(hwm > 100 * MIB);
-    assert_near("hwm_bytes", bytes(&found["hwm_bytes"]), hwm, counter_slack());
+    assert_near("hwm_bytes", bytes(&found["hwm_bytes"]), hwm, rss_slack());
     // The last sample was taken through the thread that lives: it is not the small one of the beginning.
     assert_near("rss_end_bytes", bytes(&found["rss_end_bytes"]), hwm, MIB);
 }

@@ -83,10 +83,16 @@ pub fn wait_readable(descriptor: i32, otherwise: &str) {
     assert_eq!(poll.wait_until(monotonic_ns() + DEADLINE_NS).count(), 1, "{otherwise}");
 }
 
-/// How far the kernel's memory counters may lag: `percpu_counter_batch` pages on each CPU.
+/// How far one of the kernel's memory counters may lag: `percpu_counter_batch` pages on each CPU.
 pub fn counter_slack() -> u64 {
     let cpus = std::thread::available_parallelism().expect("CPUs").get() as u64;
     cpus * (2 * cpus).max(32) * 4096
+}
+
+/// How far RSS and its marks may lag: they are the sum of two such counters, anonymous and file pages (a third,
+/// shared memory, is zero in the programs here). `ru_maxrss` is summed from lagging ones, VmHWM from exact ones.
+pub fn rss_slack() -> u64 {
+    2 * counter_slack()
 }
 
 pub fn assert_near(what: &str, found: u64, truth: u64, tolerance: u64) {

@@ -211,6 +211,7 @@ fn process_end() -> Record {
         code: Some(1),
         signal: None,
         maxrss_kib: 41,
+        launcher_kib: 0,
         user_us: 1_500_000,
         system_us: 250_000,
         minor_faults: 12,

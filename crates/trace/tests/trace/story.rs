@@ -92,6 +92,7 @@ fn closing() -> Vec<Record> {
                 code: None,
                 signal: Some(9),
                 maxrss_kib: 99_000,
+                launcher_kib: 0,
                 user_us: 2_500_000,
                 system_us: 300_000,
                 minor_faults: 31_000,

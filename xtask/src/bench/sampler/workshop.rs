@@ -1,6 +1,5 @@
 //! What a measurement needs — `nilo`, the other samplers, the tree program — and one measurement.
 
-use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};

@@ -1,0 +1,90 @@
+//! The initramfs: busybox, a static `nilo`, the programs of the cases, and nothing else.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::package::BUSYBOX;
+use crate::workspace;
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+const INIT: &str = include_str!("../../guest/init.sh");
+/// Programs of the cases, compiled to the last part of their names.
+const PROGRAMS: &[&str] = &[
+    "xtask/guest/access.c",
+    "xtask/guest/enter.c",
+    "xtask/guest/pages.c",
+    "crates/cli/tests/programs/hog.c",
+];
+/// busybox under these names; its shell finds the others by itself.
+const LINKS: &[&str] = &["sh", "true", "cat"];
+/// In the guest anybody may execute anything.
+const MODE: u32 = 0o755;
+
+/// Builds everything below `place` and gives the initramfs.
+pub fn build(place: &Path) -> Result<PathBuf> {
+    let root = place.join("root");
+    fs::remove_dir_all(&root).ok(); // not there the first time
+    for directory in ["bin", "proc", "sys", "dev", "tmp", "etc", "root", "home/user"] {
+        fs::create_dir_all(root.join(directory))?;
+    }
+    let built = build_static(place)?;
+    let bin = root.join("bin");
+    install(&built.join("nilo"), &bin.join("nilo"))?;
+    install(&built.join("xtask"), &bin.join("cases"))?;
+    install(Path::new(BUSYBOX), &bin.join("busybox"))?;
+    for link in LINKS {
+        symlink("busybox", bin.join(link))?;
+    }
+    for source in PROGRAMS {
+        compile(&workspace::root().join(source), &bin)?;
+    }
+    fs::write(root.join("etc/passwd"), "root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n")?;
+    fs::write(root.join("init"), INIT)?;
+    fs::set_permissions(root.join("init"), PermissionsExt::from_mode(MODE))?;
+    pack(&root, &place.join("initramfs.cpio"))
+}
+
+/// `nilo` and this program, needing no library of the guest.
+fn build_static(place: &Path) -> Result<PathBuf> {
+    let mut cargo = workspace::cargo();
+    cargo.args(["build", "--quiet", "--package", "nilometer", "--package", "xtask", "--target", TARGET]);
+    cargo.env("RUSTFLAGS", "-C target-feature=+crt-static").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    cargo.env("CARGO_TARGET_DIR", place).env_remove("CARGO_BUILD_TARGET");
+    // Emulated, so some optimisation pays; nobody debugs it there.
+    cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("CARGO_PROFILE_DEV_DEBUG", "0");
+    cargo.env("CARGO_PROFILE_DEV_STRIP", "symbols");
+    succeed(&mut cargo)?;
+    Ok(place.join(TARGET).join("debug"))
+}
+
+fn compile(source: &Path, bin: &Path) -> Result<()> {
+    let name = source.file_stem().context("a source has a name")?;
+    let mut cc = Command::new("cc");
+    cc.args(["-static", "-O1", "-Wall", "-Werror", "-pthread", "-s", "-o"]).arg(bin.join(name)).arg(source);
+    succeed(&mut cc)
+}
+
+fn install(from: &Path, to: &Path) -> Result<()> {
+    fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display()))?;
+    fs::set_permissions(to, PermissionsExt::from_mode(MODE))?;
+    Ok(())
+}
+
+/// Not compressed: unpacking costs more under emulation than loading.
+fn pack(root: &Path, archive: &Path) -> Result<PathBuf> {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", r#"find . | cpio --quiet -o -H newc -R 0:0 -O "$0""#]).arg(archive).current_dir(root);
+    succeed(&mut shell)?;
+    Ok(archive.to_owned())
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    let program = command.get_program().to_owned();
+    let status = command.status().with_context(|| format!("cannot start {}", program.display()))?;
+    ensure!(status.success(), "{}: {status}", program.display());
+    Ok(())
+}

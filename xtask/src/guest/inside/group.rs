@@ -1,0 +1,197 @@
+//! Control groups of version 2: the tree's exact peak, the limit that binds, and who was killed by it.
+
+use std::fs;
+use std::os::unix::fs::chown;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use super::Cases;
+use super::place::{HOG, MIB, NILO, User, describe, evidence, in_group, report, run_directory};
+
+const TOP: &str = "/sys/fs/cgroup";
+const KILL: i32 = 9;
+/// Of this many joint deaths all must be understood.
+const ROUNDS: u32 = 5;
+
+pub fn run(cases: &mut Cases) {
+    cases.run("cgroup-2-has-memory", || write(Path::new(TOP), "cgroup.subtree_control", "+memory"));
+    cases.run("cgroup-own-group-root", || own_group(&Group::new("own-root")?, User::Root));
+    cases.run("cgroup-own-group-at-the-top", || own_group(&Group { directory: TOP.into() }, User::Root));
+    cases.run("cgroup-own-group-delegated", || {
+        let group = Group::new("own-user")?;
+        group.delegate(User::Ordinary)?;
+        own_group(&group, User::Ordinary)
+    });
+    cases.run("cgroup-limit-of-an-ancestor", limit_of_an_ancestor);
+    cases.run("cgroup-oom-own-limit", || oom(&Group::limited("own-limit", 64)?, Vec::new(), "own-limit"));
+    cases.run("cgroup-oom-limit-of-an-ancestor", || {
+        let outer = Group::limited("outer", 64)?;
+        oom(&outer.child("inner")?, Vec::new(), "outer")
+    });
+    cases.run("cgroup-oom-in-an-own-group", || {
+        oom(&Group::limited("around", 64)?, vec!["--cgroup"], "around")
+    });
+    cases.run("cgroup-no-oom-of-others", somebody_else);
+    for round in 1..=ROUNDS {
+        cases.run(&format!("cgroup-joint-death-{round}-of-{ROUNDS}"), || joint_death(round));
+    }
+}
+
+/// A group of the case's own, removed at its end.
+struct Group {
+    directory: PathBuf,
+}
+
+impl Group {
+    fn new(name: &str) -> Result<Self> {
+        Self::below(Path::new(TOP), name)
+    }
+
+    fn below(parent: &Path, name: &str) -> Result<Self> {
+        let directory = parent.join(name);
+        fs::create_dir(&directory).with_context(|| format!("mkdir {}", directory.display()))?;
+        Ok(Self { directory })
+    }
+
+    fn limited(name: &str, limit_mib: u64) -> Result<Self> {
+        let group = Self::new(name)?;
+        write(&group.directory, "memory.max", &(limit_mib * MIB).to_string())?;
+        Ok(group)
+    }
+
+    /// A group in it without a limit of its own.
+    fn child(&self, name: &str) -> Result<Self> {
+        write(&self.directory, "cgroup.subtree_control", "+memory")?;
+        Self::below(&self.directory, name)
+    }
+
+    /// As systemd delegates a scope: the directory and what is needed to make groups in it.
+    fn delegate(&self, user: User) -> Result<()> {
+        for file in ["", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
+            chown(self.directory.join(file), Some(user.uid()), Some(user.uid()))?;
+        }
+        Ok(())
+    }
+
+    fn event(&self, name: &str) -> Result<u64> {
+        let text = fs::read_to_string(self.directory.join("memory.events"))?;
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        Ok(value.with_context(|| format!("{name} in {text}"))?.parse()?)
+    }
+
+    fn nilo(&self, user: User, options: &[&str], run: &Path, hog: &[&str]) -> Result<Output> {
+        let mut nilo = in_group(&self.directory, user, NILO);
+        nilo.args(["run", "--interval", "20ms", "-o"]).arg(run).args(options);
+        Ok(nilo.args(["--", HOG]).args(hog).output()?)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
+            fs::remove_dir(entry.path()).ok(); // what nilo left, if it was killed; files refuse
+        }
+        fs::remove_dir(&self.directory).ok(); // the guest ends anyway
+    }
+}
+
+fn write(group: &Path, file: &str, value: &str) -> Result<()> {
+    fs::write(group.join(file), value).with_context(|| format!("{value} to {}/{file}", group.display()))
+}
+
+fn own_group(group: &Group, user: User) -> Result<()> {
+    let run = run_directory(user, "own-group");
+    let output = group.nilo(user, &["-q", "--force", "--cgroup"], &run, &["100", "0"])?;
+    ensure!(output.status.code() == Some(0), "{}", describe(&output));
+    let report = report(user, &run)?;
+    let peak = &report["peak"];
+    ensure!(peak["method"] == "cgroup memory.peak" && peak["exact"] == true, "{peak}");
+    let bytes = peak["bytes"].as_u64().context("a peak")?;
+    ensure!((100 * MIB..108 * MIB).contains(&bytes), "100 MiB and little more: {peak}");
+    let left: Vec<_> =
+        fs::read_dir(&group.directory)?.flatten().filter(|entry| entry.path().is_dir()).collect();
+    ensure!(left.is_empty(), "groups are left behind: {left:?}");
+    Ok(())
+}
+
+fn limit_of_an_ancestor() -> Result<()> {
+    let outer = Group::limited("above", 200)?;
+    let inner = outer.child("below")?;
+    let run = run_directory(User::Root, "ancestor");
+    let output = inner.nilo(User::Root, &["-q"], &run, &["60", "0"])?;
+    ensure!(output.status.code() == Some(0), "{}", describe(&output));
+    let limit = &report(User::Root, &run)?["limit"];
+    ensure!(limit["bytes"] == 200 * MIB, "{limit}");
+    let source = limit["source"].as_str().context("a source")?;
+    ensure!(source.contains("/above") && !source.contains("/below"), "{limit}");
+    Ok(())
+}
+
+/// The hog is killed; nilo, in the same group, is not.
+fn oom(group: &Group, mut options: Vec<&str>, limiting: &str) -> Result<()> {
+    options.push("--summary=screen");
+    let run = run_directory(User::Root, &format!("oom-{limiting}"));
+    let output = group.nilo(User::Root, &options, &run, &["200", "0"])?;
+    ensure!(output.status.code() == Some(128 + KILL), "{}", describe(&output));
+    let kills = group.event("oom_kill")?;
+    ensure!(kills == 1, "the kernel killed {kills}");
+    let report = report(User::Root, &run)?;
+    check_cause(&report, false)?;
+    let said = evidence(&report);
+    let counter = format!("/{limiting} rose by {kills}");
+    ensure!(said.first().is_some_and(|word| word.contains(&counter)), "{counter:?} in {said:?}");
+    ensure!(said.contains(&"its limit: 64.0 MiB"), "{said:?}");
+    let screen = String::from_utf8_lossy(&output.stderr);
+    ensure!(screen.contains("out of memory (cgroup limit)"), "{screen}");
+    Ok(())
+}
+
+fn check_cause(report: &Value, inferred: bool) -> Result<()> {
+    let exit = &report["exit"];
+    ensure!(exit["cause"] == "cgroup-oom" && exit["inferred"] == inferred, "{exit}");
+    Ok(())
+}
+
+/// A kill in a group beside ours moves the machine's counter and that of the group above both.
+fn somebody_else() -> Result<()> {
+    let both = Group::limited("both", 256)?;
+    let (ours, theirs) = (both.child("ours")?, both.child("theirs")?);
+    write(&theirs.directory, "memory.max", &(32 * MIB).to_string())?;
+    let run = run_directory(User::Root, "somebody-else");
+    let mut nilo = in_group(&ours.directory, User::Root, NILO);
+    nilo.args(["run", "-q", "-o"]).arg(&run).args(["--", "/bin/enter"]).arg(&theirs.directory);
+    nilo.args(["0", "/bin/sh", "-c", "/bin/hog 100 0; exec /bin/enter \"$0\" 0 /bin/sh -c 'kill -KILL $$'"]);
+    let output = nilo.arg(&ours.directory).output()?;
+    ensure!(output.status.code() == Some(128 + KILL), "{}", describe(&output));
+    ensure!((theirs.event("oom_kill")?, ours.event("oom_kill")?) == (1, 0), "who was killed");
+    let report = report(User::Root, &run)?;
+    ensure!(report["exit"]["cause"] == "unknown-killer", "{}", report["exit"]);
+    Ok(())
+}
+
+/// `memory.oom.group`, as Kubernetes sets it: nilo dies with the hog, and the cut log must be enough.
+fn joint_death(round: u32) -> Result<()> {
+    let group = Group::limited(&format!("pod-{round}"), 128)?;
+    write(&group.directory, "memory.oom.group", "1")?;
+    let run = run_directory(User::Root, &format!("joint-{round}"));
+    let output = group.nilo(User::Root, &["-q"], &run, &["40", "400"])?;
+    ensure!(output.status.signal() == Some(KILL), "nilo itself is killed, not {}", describe(&output));
+    ensure!(group.event("oom_group_kill")? == 1, "the group was not killed as one");
+    let report = report(User::Root, &run)?;
+    ensure!(report["data_end"]["clean"] == false, "{}", report["data_end"]);
+    check_cause(&report, true)?;
+    let said = evidence(&report);
+    let first = said.first().context("no evidence")?;
+    ensure!(first.starts_with("inferred: the log is cut at "), "{said:?}");
+    ensure!(first.contains(&format!("/pod-{round}, 128 MiB")), "{said:?}");
+    let full = first.split_once(" with ").and_then(|(_, rest)| rest.split_once(" %")).context("a share")?.0;
+    ensure!((90..=100).contains(&full.parse::<u32>()?), "{said:?}");
+    let grew = said.get(1).context("who grew")?;
+    let hog = &report["processes"][0]["pid"];
+    ensure!(grew.starts_with("grew last: ") && grew.contains(&format!("({hog})")), "{said:?}, hog {hog}");
+    Ok(())
+}
