@@ -3,7 +3,7 @@
 # stop before the machine swaps itself to a halt. What the runs leave behind after
 # their end is the leak. Prints the report, then the samples as CSV.
 #
-# usage: [NILO=path/to/nilo] examples/choke.sh
+# usage: [NILO=path/to/nilo] [RUNS=5] [STEPS=10] examples/choke.sh
 set -eu
 
 nilo=${NILO:-nilo}
@@ -15,8 +15,8 @@ trap 'exit 143' TERM
 trace=$scratch/choke.nilo
 
 status=0
-"$nilo" run --repeat 5 --max-system-swap 500M -o "$trace" -- \
-    python3 "$examples/tree_lstm.py" --steps 10 || status=$?
+"$nilo" run --repeat "${RUNS:-5}" --max-system-swap 500M -o "$trace" -- \
+    python3 "$examples/tree_lstm.py" --steps "${STEPS:-10}" || status=$?
 
 # 75: the swap limit stopped it, and then the report matters most.
 [ "$status" -eq 0 ] || [ "$status" -eq 75 ] || exit "$status"

@@ -152,8 +152,11 @@ impl CauseFinder {
         if code == KILLED_CODE {
             evidence.push("137 is what a shell says of a child ended by SIGKILL".into());
         }
-        if let Some(kills) = self.oom_kills().filter(|kills| *kills > 0) {
-            evidence.push(format!("{kills} OOM kills while it ran, not of the process itself"));
+        let kills = self.victims_here();
+        if kills > 0 {
+            evidence.push(format!(
+                "oom_kill of its cgroup rose by {kills} while it ran: of other processes in it"
+            ));
         }
         evidence
     }

@@ -116,7 +116,7 @@ impl PeakFinder {
         let bounds = self.bounds(marks).filter(|bounds| bounds.high > 0)?;
         let early = bounds.at_ns == self.at_ns;
         // A small process that was sampled and could have spiked below the launcher's mark most likely did not.
-        let sampled = marks.processes <= 1 && marks.ticks > 0;
+        let sampled = marks.processes <= 1 && marks.ticks > 0 && bounds.low > 0;
         Some(Peak {
             bytes: if sampled { bounds.low } else { mid(bounds.low, bounds.high) },
             low_bytes: bounds.low,

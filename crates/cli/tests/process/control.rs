@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Lab, finish};
-use crate::onlooker::until;
-use crate::watched::{MIB, Watched, bytes};
+use crate::harness::{Dialogue, Lab, c_program, finish};
+use crate::onlooker::{KILL, send, until};
+use crate::watched::{MIB, Watched, bytes, number_of};
 
 fn manifest(run: &Path) -> Value {
     let text = std::fs::read(run.join("manifest.json")).expect("a manifest");
@@ -154,14 +154,19 @@ fn a_directory_that_others_could_use_is_not_used() {
 #[test]
 fn a_socket_left_by_a_killed_nilo_is_removed_by_the_next() {
     let lab = Lab::new();
-    let mut puppet = Watched::start_program(&lab, &[], "puppet.c", &[]);
-    puppet.number("ready");
-    let socket = socket_of(&puppet.directory);
-    crate::onlooker::send(puppet.dialogue.pid(), crate::onlooker::KILL);
+    let runtime = lab.path("runtime"); // not where the recordings of other tests sweep
+    std::fs::create_dir(&runtime).expect("mkdir");
+    let words = ["run", "-q", "-o", "run.nilo", "--"];
+    let mut puppet =
+        Dialogue::start(lab.nilo(words).arg(c_program("puppet.c")).env("XDG_RUNTIME_DIR", &runtime));
+    number_of(&puppet.line(), "ready");
+    let socket = socket_of(&lab.path("run.nilo"));
+    send(puppet.pid(), KILL);
     puppet.end();
     let left = std::fs::symlink_metadata(&socket).expect("nobody was there to remove it");
     assert!(left.file_type().is_socket());
     assert!(UnixStream::connect(&socket).is_err(), "nobody listens");
-    assert_eq!(finish(&mut lab.nilo(["run", "-q", "-o", "next.nilo", "--", "true"])).status.code(), Some(0));
+    let words = ["run", "-q", "-o", "next.nilo", "--", "true"];
+    assert_eq!(finish(lab.nilo(words).env("XDG_RUNTIME_DIR", &runtime)).status.code(), Some(0));
     assert!(!socket.exists());
 }

@@ -4,7 +4,9 @@
 
 mod harness;
 
+mod devices;
 mod exits;
+mod repeat;
 
 mod watched;
 

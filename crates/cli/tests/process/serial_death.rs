@@ -60,7 +60,11 @@ fn an_oom_kill_of_a_child_is_not_the_end_of_its_parent() {
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     let report = lab.report(&lab.path("run.nilo"));
     assert_cause(&report, "exited", false);
-    assert!(evidence(&report).iter().any(|word| word.starts_with("1 OOM kill")), "{:#}", report["exit"]);
+    assert!(
+        evidence(&report).iter().any(|word| word.starts_with("oom_kill of its cgroup rose by 1 ")),
+        "{:#}",
+        report["exit"]
+    );
 }
 
 #[test]
