@@ -29,7 +29,7 @@ fn cut(closing: &Closing, run: &Run) -> Option<Doubt> {
 
 /// A helper or two of a launcher script is no doubt about the run; the figures are in the model anyway.
 fn is_worth_words(unseen: &Unseen) -> bool {
-    unseen.children_cpu_s >= 0.1 || unseen.processes.is_some()
+    unseen.children_cpu_s >= 0.1 || unseen.children_faults >= 100_000 || unseen.processes.is_some()
 }
 
 fn peak(run: &Run, doubts: &mut Vec<Doubt>) {

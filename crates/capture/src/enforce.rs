@@ -156,9 +156,12 @@ impl Session {
         let mut stopped = Stopped::stop(&pids, threads, begin_ns + STOP_NS);
         self.recorder.walk_all(begin_ns + POST_MORTEM_NS);
         let ended = std::mem::take(&mut stopped.ended);
-        let refused = stopped.refused.take().filter(|_| stopped.count() == 0);
+        let any_stopped = stopped.count() > 0;
+        let refused = stopped.refused.take().filter(|_| !any_stopped);
         drop(stopped);
-        self.pause_ns += monotonic_ns() - begin_ns;
+        if any_stopped {
+            self.pause_ns += monotonic_ns() - begin_ns;
+        }
         if let Some(error) = refused {
             let text = format!("the tree was not stopped for its post-mortem: {error}");
             self.recorder.event(begin_ns, EventKind::Note { text });

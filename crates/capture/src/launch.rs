@@ -113,9 +113,10 @@ fn prepare(
     let launcher = Launcher { target, marks: marks_path, mask, inherited_mask, inherited_files };
     let (suspended, relay_pid) = launcher.fork(options, options.repeat <= 1)?;
     let child = suspended.pid;
-    let group = own_group(options, child)?;
+    let own: Vec<i32> =
+        [Some(own_pid()), sentinel.as_ref().map(|s| s.pid), relay_pid].into_iter().flatten().collect();
+    let group = own_group(options, child, &own)?;
     let system = System::open(Chain::of(Path::new("/proc"), Path::new("/"), child))?;
-    let own = [Some(own_pid()), sentinel.as_ref().map(|s| s.pid), relay_pid].into_iter().flatten().collect();
     let tree = Tree::new(Proc::default(), child, own, options.single, adopts);
     let limit = system.limit();
     let mut manifest =
@@ -269,13 +270,16 @@ fn set_variable(environment: &mut Vec<(OsString, OsString)>, name: &str, value: 
     environment.push((name.into(), value));
 }
 
-fn own_group(options: &Options, child: i32) -> Result<Option<OwnGroup>, Error> {
+/// `own` are our processes besides the target's.
+fn own_group(options: &Options, child: i32, own: &[i32]) -> Result<Option<OwnGroup>, Error> {
     if !options.cgroup {
         return Ok(None);
     }
     let chain = Chain::of(Path::new("/proc"), Path::new("/"), child)
         .ok_or_else(|| Error::Cgroup("no memory cgroup is mounted here".to_owned()))?;
-    let group = OwnGroup::create(&chain, &format!("nilo-{}", own_pid())).map_err(Error::Cgroup)?;
+    let family = [own, &[child]].concat();
+    let name = format!("nilo-{}", own_pid());
+    let group = OwnGroup::create(&chain, &name, &family).map_err(Error::Cgroup)?;
     group.add(child).map_err(Error::Cgroup)?;
     Ok(Some(group))
 }

@@ -46,7 +46,12 @@ fn the_choke_example_runs_end_to_end() {
     let lab = Lab::new();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/choke.sh");
     let mut choke = Command::new("sh");
-    choke.arg(script).env("NILO", nilo_binary()).env("RUNS", "2").env("STEPS", "3").env("TMPDIR", lab.path(""));
+    choke
+        .arg(script)
+        .env("NILO", nilo_binary())
+        .env("RUNS", "2")
+        .env("STEPS", "3")
+        .env("TMPDIR", lab.path(""));
     let output = finish(choke.stdin(Stdio::null()).current_dir(lab.path("")));
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{err}");

@@ -143,7 +143,8 @@ fn hidepid(options: &str) -> Option<String> {
 
 fn cgroup(root: &Path, pid: i32) -> Option<Cgroup> {
     let chain = Chain::of(&root.join("proc"), root, pid)?;
-    Some(Cgroup { version: chain.version(), path: chain.path(0).to_owned(), room: chain.room(pid) })
+    let path = if chain.levels() == 0 { chain.member() } else { chain.path(0) };
+    Some(Cgroup { version: chain.version(), path: path.to_owned(), room: chain.room(pid) })
 }
 
 /// `nr_kdamonds` > 0: somebody has set it up, whether it runs or not. The files are root's.

@@ -82,11 +82,13 @@ struct Group {
     event_fields: FieldTable,
 }
 
-/// The memory groups of a process, its own first, up to the highest that is visible here.
+/// The memory groups of a process, its own first, up to the highest that is visible here. There are none in the
+/// root of v2, which counts nothing, and where the controller is enabled for nobody on the way to it.
 #[derive(Debug)]
 pub struct Chain {
     version: Version,
     own: PathBuf,
+    member: String,
     groups: Vec<Group>,
 }
 
@@ -131,11 +133,17 @@ impl Chain {
                 None => break,
             }
         }
-        (!groups.is_empty()).then_some(Self { version, own, groups })
+        let member = path.to_owned();
+        (version == Version::V2 || !groups.is_empty()).then_some(Self { version, own, member, groups })
     }
 
     pub fn version(&self) -> Version {
         self.version
+    }
+
+    /// The group of the process itself, whether or not it counts memory.
+    pub fn member(&self) -> &str {
+        &self.member
     }
 
     pub fn levels(&self) -> usize {
@@ -334,11 +342,13 @@ pub struct OwnGroup {
 
 impl OwnGroup {
     /// Makes a child of the process's group. The error is a sentence with what to do about it.
-    pub fn create(chain: &Chain, name: &str) -> Result<Self, String> {
+    ///
+    /// `family` is ourselves and what we have started: if v2 needs their group empty, they are moved aside.
+    pub fn create(chain: &Chain, name: &str, family: &[i32]) -> Result<Self, String> {
         if matches!(name, "" | "." | ".." | ASIDE) || name.contains(['/', '\n', '\0']) {
             return Err(format!("{name:?} is no name for a control group"));
         }
-        let aside = if chain.version == Version::V2 { hand_memory_on(&chain.own)? } else { None };
+        let aside = if chain.version == Version::V2 { hand_memory_on(&chain.own, family)? } else { None };
         let directory = chain.own.join(name);
         if let Err(e) = std::fs::create_dir(&directory) {
             step_back(aside.as_deref());
@@ -437,8 +447,8 @@ const ASIDE: &str = "nilo-supervisor";
 
 /// v2: children of `own` get the memory controller only if `own` hands it on. A group with processes in it
 /// may not (`cgroup_vet_subtree_control_enable`, kernel/cgroup/cgroup.c), except the root. Where the only
-/// process is ourselves, as in a scope made for us, we step aside into a child and try again.
-fn hand_memory_on(own: &Path) -> Result<Option<PathBuf>, String> {
+/// processes are ours, as in a scope made for us, we step aside into a child and try again.
+fn hand_memory_on(own: &Path, family: &[i32]) -> Result<Option<PathBuf>, String> {
     let (control, group) = (own.join("cgroup.subtree_control"), own.display());
     if lists_memory(&control) {
         return Ok(None);
@@ -449,7 +459,7 @@ fn hand_memory_on(own: &Path) -> Result<Option<PathBuf>, String> {
     let mut outcome = std::fs::write(&control, "+memory");
     let mut aside = None;
     if outcome.as_ref().is_err_and(|e| e.raw_os_error() == Some(libc::EBUSY)) {
-        aside = step_aside(own);
+        aside = step_aside(own, family);
         if aside.is_some() {
             outcome = std::fs::write(&control, "+memory");
         }
@@ -465,19 +475,18 @@ fn hand_memory_on(own: &Path) -> Result<Option<PathBuf>, String> {
     })
 }
 
-/// Moves this process from `own` to a child of it, if it is alone there.
-fn step_aside(own: &Path) -> Option<PathBuf> {
-    let me = std::process::id().to_string();
-    let residents = std::fs::read(own.join("cgroup.procs")).ok()?;
-    if residents.trim_ascii() != me.as_bytes() {
+/// Moves our processes from `own` to a child of it, if nobody else is there.
+fn step_aside(own: &Path, family: &[i32]) -> Option<PathBuf> {
+    let residents = residents(own)?;
+    if !residents.iter().all(|pid| family.contains(pid)) {
         return None;
     }
     let aside = own.join(ASIDE);
     std::fs::create_dir(&aside).ok()?;
-    if std::fs::write(aside.join("cgroup.procs"), me).is_ok() {
+    if move_all(&residents, &aside).is_ok() {
         return Some(aside);
     }
-    let _ = std::fs::remove_dir(&aside);
+    step_back(Some(&aside));
     None
 }
 
@@ -485,29 +494,48 @@ fn step_aside(own: &Path) -> Option<PathBuf> {
 fn step_back(aside: Option<&Path>) {
     if let Some((aside, own)) = aside.and_then(|aside| Some((aside, aside.parent()?))) {
         let _ = std::fs::write(own.join("cgroup.subtree_control"), "-memory");
-        let _ = std::fs::write(own.join("cgroup.procs"), std::process::id().to_string());
+        let _ = move_all(&residents(aside).unwrap_or_default(), own);
         let _ = std::fs::remove_dir(aside);
     }
+}
+
+fn residents(group: &Path) -> Option<Vec<i32>> {
+    let text = std::fs::read(group.join("cgroup.procs")).ok()?;
+    lines(&text).map(|pid| number(pid).and_then(|pid| pid.try_into().ok())).collect()
+}
+
+/// One write moves one process; one that has ended meanwhile (ESRCH) needs no move.
+fn move_all(pids: &[i32], group: &Path) -> std::io::Result<()> {
+    for pid in pids {
+        match std::fs::write(group.join("cgroup.procs"), pid.to_string()) {
+            Err(error) if error.raw_os_error() != Some(libc::ESRCH) => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The refusal itself (EBUSY) needs a kernel; that we move only when alone does not.
+    /// The refusal itself (EBUSY) needs a kernel (`cargo xtask guest`); that we move only when alone does not.
     #[test]
-    fn only_a_lone_process_steps_aside() {
+    fn only_a_family_of_its_own_steps_aside() {
         let own = tempfile::tempdir().unwrap();
         let procs = own.path().join("cgroup.procs");
-        let me = std::process::id().to_string();
-        std::fs::write(&procs, format!("1\n{me}\n")).unwrap();
-        assert_eq!(step_aside(own.path()), None);
-        std::fs::write(&procs, format!("{me}\n")).unwrap();
-        let aside = step_aside(own.path()).unwrap();
-        assert_eq!(std::fs::read_to_string(aside.join("cgroup.procs")).unwrap(), me);
+        let family = [7, 8];
+        std::fs::write(&procs, "1\n7\n").unwrap();
+        assert_eq!(step_aside(own.path(), &family), None);
+        assert!(!own.path().join(ASIDE).exists());
+        std::fs::write(&procs, "7\n8\n").unwrap();
+        let aside = step_aside(own.path(), &family).unwrap();
+        // A file keeps the last write; the kernel's takes one process a write.
+        assert_eq!(std::fs::read_to_string(aside.join("cgroup.procs")).unwrap(), "8");
+        std::fs::write(&procs, "").unwrap();
         step_back(Some(&aside));
         assert_eq!(std::fs::read_to_string(own.path().join("cgroup.subtree_control")).unwrap(), "-memory");
-        assert_eq!(std::fs::read_to_string(&procs).unwrap(), me);
+        assert_eq!(std::fs::read_to_string(&procs).unwrap(), "8");
     }
 
     #[test]

@@ -46,9 +46,10 @@ pub fn read(root: &Path, page_bytes: u64) -> Host {
 
 /// Since Linux 6.2 the counters behind `VmRSS` are per CPU: each CPU keeps up to a batch of pages to itself
 /// before it adds them to the sum, `max(32, 2 * cpus)` pages (`compute_batch_value`, `lib/percpu_counter.c`).
+/// RSS is the sum of three of them (anonymous, file, shared memory).
 fn counter_slack_bytes(cpus: u64, page_bytes: u64) -> u64 {
     let batch = cpus.saturating_mul(2).max(32);
-    cpus.saturating_mul(batch).saturating_mul(page_bytes)
+    cpus.saturating_mul(batch).saturating_mul(3).saturating_mul(page_bytes)
 }
 
 fn content(root: &Path, path: &str, buffer: &mut Vec<u8>) -> String {
@@ -155,21 +156,21 @@ mod tests {
             transparent_hugepages: "madvise".into(),
             overcommit: "1".into(),
             container: None,
-            counter_slack_bytes: 20 * 40 * 4096,
+            counter_slack_bytes: 3 * 20 * 40 * 4096,
         };
         assert_eq!(read(root.path(), 4096), expected);
     }
 
     #[test]
     fn few_cpus_have_batches_of_32_pages() {
-        assert_eq!(counter_slack_bytes(2, 4096), 2 * 32 * 4096);
-        assert_eq!(counter_slack_bytes(64, 4096), 64 * 128 * 4096);
+        assert_eq!(counter_slack_bytes(2, 4096), 3 * 2 * 32 * 4096);
+        assert_eq!(counter_slack_bytes(64, 4096), 3 * 64 * 128 * 4096);
     }
 
     #[test]
     fn an_empty_root_is_an_empty_host() {
         let host = read(machine(&[]).path(), 4096);
-        assert_eq!(host, Host { cpus: 1, counter_slack_bytes: 32 * 4096, ..Host::default() });
+        assert_eq!(host, Host { cpus: 1, counter_slack_bytes: 3 * 32 * 4096, ..Host::default() });
     }
 
     #[test]

@@ -24,7 +24,6 @@ fn record(scope: u8) -> Result<()> {
     let report = report(User::Ordinary, &run)?;
     let peak = report["largest_process"]["hwm_bytes"].as_u64().context("a peak")?;
     ensure!((48 * MIB..56 * MIB).contains(&peak), "48 MiB and little more, not {peak}");
-    ensure!(report["processes"][0]["hwm_exact_method"] == "VmHWM", "{}", report["processes"][0]);
     Ok(())
 }
 
