@@ -111,9 +111,12 @@ impl Session {
         let action = "the run was ended".to_owned();
         let limit = option.to_owned();
         let at_ns = monotonic_ns();
-        let words = self.describe_crossing(crossing, at_ns);
+        let crossed = self.describe_crossing(crossing, at_ns);
         self.recorder.event(at_ns, EventKind::Limit { limit, value_bytes, limit_bytes, index, action });
-        self.post_mortem();
+        let words = match self.post_mortem() {
+            Some(error) => format!("{crossed}; not stopped for its post-mortem: {error}"),
+            None => crossed,
+        };
         self.signal_tree(SIGTERM);
         let runaway_kib = (self.recorder.last_tree.high_kib as f64 * RUNAWAY) as u64;
         let grace_ns = nanoseconds(self.options.grace);
@@ -148,7 +151,8 @@ impl Session {
     }
 
     /// Every process of the tree stands still while its mappings are read; the kernel lets them go if we die.
-    fn post_mortem(&mut self) {
+    /// Where it may not be stopped (Yama) it is read as it runs, and this is why.
+    fn post_mortem(&mut self) -> Option<std::io::Error> {
         let begin_ns = monotonic_ns();
         let pids: Vec<i32> = self.recorder.tree.members().iter().map(|m| m.pid).collect();
         let proc = Proc::default();
@@ -162,13 +166,14 @@ impl Session {
         if any_stopped {
             self.pause_ns += monotonic_ns() - begin_ns;
         }
-        if let Some(error) = refused {
+        if let Some(error) = &refused {
             let text = format!("the tree was not stopped for its post-mortem: {error}");
             self.recorder.event(begin_ns, EventKind::Note { text });
         }
         for wait in ended {
             self.child_ended(&wait);
         }
+        refused
     }
 
     fn signal_tree(&mut self, signal: i32) {

@@ -66,7 +66,8 @@ fn fast_allocator(manner: &str) {
     let report = lab.report(&lab.path("run.nilo"));
     let hwm = bytes(&report["processes"][0]["hwm_bytes"]);
     assert!((1000 * MIB..1280 * MIB).contains(&hwm), "VmHWM is {} MiB", hwm / MIB);
-    assert_near("VmHWM", hwm, maxrss, counter_slack());
+    // Both are sums of three counters (anonymous, file, shared), and each of those may lag.
+    assert_near("VmHWM", hwm, maxrss, 3 * counter_slack());
 
     let pid = report["processes"][0]["pid"].as_u64().expect("pid");
     let said = report["exit"]["evidence"][0].as_str().expect("evidence");

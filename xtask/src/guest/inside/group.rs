@@ -10,7 +10,9 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use super::Cases;
-use super::place::{HOG, MIB, NILO, User, describe, evidence, in_group, report, run_directory};
+use super::place::{
+    ENDED, HOG, MIB, NILO, User, describe, evidence, in_group, output_of, report, run_directory,
+};
 
 const TOP: &str = "/sys/fs/cgroup";
 const KILL: i32 = 9;
@@ -36,6 +38,8 @@ pub fn run(cases: &mut Cases) {
         oom(&Group::limited("around", 64)?, vec!["--cgroup"], "around")
     });
     cases.run("cgroup-no-oom-of-others", somebody_else);
+    cases.run("cgroup-swap-is-seen", swap_is_seen);
+    cases.run("cgroup-max-swap", max_swap);
     for round in 1..=ROUNDS {
         cases.run(&format!("cgroup-joint-death-{round}-of-{ROUNDS}"), || joint_death(round));
     }
@@ -170,6 +174,51 @@ fn somebody_else() -> Result<()> {
     ensure!((theirs.event("oom_kill")?, ours.event("oom_kill")?) == (1, 0), "who was killed");
     let report = report(User::Root, &run)?;
     ensure!(report["exit"]["cause"] == "unknown-killer", "{}", report["exit"]);
+    Ok(())
+}
+
+/// Swap in compressed memory, off again at the end.
+struct Swap;
+
+impl Swap {
+    const DEVICE: &str = "/dev/zram0";
+
+    fn on() -> Result<Self> {
+        fs::write("/sys/block/zram0/reset", "1")?;
+        fs::write("/sys/block/zram0/disksize", (256 * MIB).to_string())?;
+        output_of(User::Root.command("/bin/mkswap").arg(Self::DEVICE))?;
+        output_of(User::Root.command("/bin/swapon").arg(Self::DEVICE))?;
+        Ok(Self)
+    }
+}
+
+impl Drop for Swap {
+    fn drop(&mut self) {
+        output_of(User::Root.command("/bin/swapoff").arg(Self::DEVICE)).ok(); // the guest ends anyway
+    }
+}
+
+/// 100 MiB in a group of 64: what does not fit is swapped out.
+fn swap_is_seen() -> Result<()> {
+    let (group, _swap) = (Group::limited("swapping", 64)?, Swap::on()?);
+    let run = run_directory(User::Root, "swapping");
+    let output = group.nilo(User::Root, &["-q"], &run, &["100", "100"])?;
+    ensure!(output.status.code() == Some(0), "{}", describe(&output));
+    let report = report(User::Root, &run)?;
+    let swapped = report["processes"][0]["swap_max_bytes"].as_u64().context("swap")?;
+    ensure!((36 * MIB..200 * MIB).contains(&swapped), "of 200 MiB {swapped} bytes are swapped out");
+    ensure!(report["system"]["swap_used_max_bytes"].as_u64() > Some(36 * MIB), "{}", report["system"]);
+    Ok(())
+}
+
+fn max_swap() -> Result<()> {
+    let (group, _swap) = (Group::limited("no-swap", 64)?, Swap::on()?);
+    let run = run_directory(User::Root, "max-swap");
+    let output = group.nilo(User::Root, &["--max-swap", "20M"], &run, &["60", "200"])?;
+    ensure!(output.status.code() == Some(ENDED), "{}", describe(&output));
+    let report = report(User::Root, &run)?;
+    let said = evidence(&report);
+    ensure!(said.first().is_some_and(|word| word.contains("--max-swap 20.0 MiB crossed")), "{said:?}");
     Ok(())
 }
 

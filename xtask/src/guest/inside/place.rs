@@ -10,6 +10,8 @@ use serde_json::Value;
 pub const MIB: u64 = 1 << 20;
 pub const NILO: &str = "/bin/nilo";
 pub const HOG: &str = "/bin/hog";
+/// The exit code of a run that the watchdog has ended.
+pub const ENDED: i32 = 75;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum User {

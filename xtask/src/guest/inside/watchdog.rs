@@ -5,10 +5,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use super::Cases;
-use super::place::{HOG, MIB, NILO, User, capability, describe, doctor, report, run_directory};
-
-/// The watchdog's exit code.
-const ENDED: i32 = 75;
+use super::place::{ENDED, HOG, MIB, NILO, User, capability, describe, doctor, report, run_directory};
 
 pub fn run(cases: &mut Cases, scope: u8) {
     cases.run(&format!("run-under-yama-{scope}"), || record(scope));
