@@ -1,6 +1,6 @@
 //! Trees: who belongs to them, and how much they have when each page counts once.
 
-use crate::harness::{Dialogue, Lab, c_program};
+use crate::harness::{Dialogue, Lab};
 use crate::watched::{MIB, Watched, assert_near, bytes, number_of, process, rss_slack};
 
 #[test]
@@ -78,7 +78,6 @@ fn a_process_whose_first_thread_left_is_still_seen() {
 
 /// What the program says of its thousand children.
 struct Thousand {
-    ms: u64,
     faults: u64,
     cpu_us: u64,
 }
@@ -88,23 +87,22 @@ impl Thousand {
         number_of(&dialogue.line(), "ready");
         dialogue.say("go");
         let mut next = |name| number_of(&dialogue.line(), name);
-        Self { ms: next("ms"), faults: next("faults"), cpu_us: next("us") }
+        next("ms"); // its own time, for people
+        Self { faults: next("faults"), cpu_us: next("us") }
     }
 }
 
 #[test]
 fn serial_a_thousand_short_children() {
     let lab = Lab::new();
-    let program = c_program("thousand.c");
-    let mut alone = Dialogue::start(std::process::Command::new(&program).arg("1000"));
-    let plain = Thousand::hear(&mut alone);
-    assert_eq!(alone.end().status.code(), Some(0));
     let mut watched = Watched::start_program(&lab, &[], "thousand.c", &["1000"]);
     let truth = Thousand::hear(&mut watched.dialogue);
     watched.ticks_pass();
     let run = watched.end();
     assert_eq!(run.code(), Some(0));
-    assert!(truth.ms <= plain.ms * 2 + 500, "{} ms alone, {} ms under nilo", plain.ms, truth.ms);
+    // Looking for a thousand new processes costs us CPU, never them their time; it stays small (debug build).
+    let cpu_s = run.number("cost/cpu_s");
+    assert!(cpu_s < 2.0, "nilo used {cpu_s} s of CPU");
     // Most lived between two ticks; what they used is known from their parent all the same.
     let seen = run.number("processes_seen");
     assert!((1.0..=1001.0).contains(&seen), "{seen} processes of 1,001");
