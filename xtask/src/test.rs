@@ -27,11 +27,11 @@ pub fn run(quick: bool) -> Result<bool> {
     check_code(&mut steps, quick)?;
     let skips = target.join("nilo-skips.txt");
     start_skips(&skips)?;
-    let counts =
-        if steps.run("build", build)? { run_tests(&mut steps, quick, &skips)? } else { Counts::default() };
+    let built = steps.run("build", build)?;
+    let counts = if built { run_tests(&mut steps, quick, &skips)? } else { Counts::default() };
     let mut lines = skip::read(&skips)?;
     let mut counts = counts.with_skips(lines.len() as u64);
-    if !quick {
+    if built && !quick {
         run_guest(&mut steps, &mut counts, &mut lines)?;
     }
     if !lines.is_empty() {
@@ -44,16 +44,21 @@ pub fn run(quick: bool) -> Result<bool> {
 /// The cases of the guest count as tests; where it cannot run, it is one skip.
 fn run_guest(steps: &mut Steps, counts: &mut Counts, skips: &mut Vec<String>) -> Result<()> {
     steps.run_uncounted("guest", || {
-        let verdict = match guest::try_all()? {
-            guest::Outcome::Ran(verdict) => verdict,
-            guest::Outcome::Skipped(reason) => {
+        let verdict = match guest::try_all() {
+            Ok(guest::Outcome::Ran(verdict)) => verdict,
+            Ok(guest::Outcome::Skipped(reason)) => {
                 counts.skipped += 1;
                 skips.push(format!("skipped: needs guest-kernel: {reason}"));
                 return Ok(true);
             }
+            Err(error) => {
+                println!("error: {error:#}");
+                counts.failed += 1;
+                return Ok(false);
+            }
         };
         counts.passed += verdict.passed;
-        counts.failed += verdict.failed + u64::from(!verdict.finished);
+        counts.failed += verdict.failed.max(u64::from(!verdict.is_good()));
         Ok(verdict.is_good())
     })?;
     Ok(())

@@ -113,11 +113,10 @@ impl Session {
         let at_ns = monotonic_ns();
         let crossed = self.describe_crossing(crossing, at_ns);
         self.recorder.event(at_ns, EventKind::Limit { limit, value_bytes, limit_bytes, index, action });
-        let words = match self.post_mortem() {
+        let words = match self.post_mortem_then_ask_to_end() {
             Some(error) => format!("{crossed}; not stopped for its post-mortem: {error}"),
             None => crossed,
         };
-        self.signal_tree(SIGTERM);
         let runaway_kib = (self.recorder.last_tree.high_kib as f64 * RUNAWAY) as u64;
         let grace_ns = nanoseconds(self.options.grace);
         self.wait_for_end(grace_ns, |session| session.recorder.last_tree.low_kib > runaway_kib);
@@ -151,8 +150,9 @@ impl Session {
     }
 
     /// Every process of the tree stands still while its mappings are read; the kernel lets them go if we die.
-    /// Where it may not be stopped (Yama) it is read as it runs, and this is why.
-    fn post_mortem(&mut self) -> Option<std::io::Error> {
+    /// Where it may not be stopped (Yama) it is read as it runs, and this is why. SIGTERM is sent before the
+    /// release: a fast allocator gets no moment in between.
+    fn post_mortem_then_ask_to_end(&mut self) -> Option<std::io::Error> {
         let begin_ns = monotonic_ns();
         let pids: Vec<i32> = self.recorder.tree.members().iter().map(|m| m.pid).collect();
         let proc = Proc::default();
@@ -162,6 +162,7 @@ impl Session {
         let ended = std::mem::take(&mut stopped.ended);
         let any_stopped = stopped.count() > 0;
         let refused = stopped.refused.take().filter(|_| !any_stopped);
+        self.signal_tree(SIGTERM);
         drop(stopped);
         if any_stopped {
             self.pause_ns += monotonic_ns() - begin_ns;

@@ -17,7 +17,7 @@ use crate::Error;
 /// Marks a value that was not to be had at this tick.
 pub const ABSENT: u64 = u64::MAX;
 /// How often the slower files are read.
-const SLOW_PACE_NS: u64 = 500_000_000;
+const SLOW_PACE_NS: u64 = 1_000_000_000;
 /// How often devices are asked; a driver call is no proc file.
 const DEVICE_PACE_NS: u64 = 1_000_000_000;
 
@@ -31,8 +31,8 @@ pub struct System {
     levels: Vec<Level>,
     values: Vec<u64>,
     buffer: Vec<u8>,
-    has_pressure: bool,
-    pressure_centi: u64,
+    pressure: Option<Pressure>,
+    own_rss: u64,
     slow_ns: u64,
     devices: Devices,
     device_memory: Vec<DeviceMemory>,
@@ -53,8 +53,8 @@ impl System {
             levels: Vec::new(),
             values: Vec::new(),
             buffer: Vec::with_capacity(16 << 10),
-            has_pressure: false,
-            pressure_centi: 0,
+            pressure: None,
+            own_rss: ABSENT,
             slow_ns: 0,
             devices: Devices::here(),
             device_memory: Vec::new(),
@@ -69,20 +69,26 @@ impl System {
 
     /// Reads everything again. True when the set of columns changed and [`Self::columns`] must be logged.
     ///
-    /// What only adds up (vmstat, the counters of groups without a limit) is read at a slower pace.
+    /// What only adds up or moves slowly (vmstat, pressure averages, which the kernel renews every 2 s, groups
+    /// without a limit, our own size) is read at a slower pace: a proc file that has left the caches costs 20 µs.
     pub fn read(&mut self, now_ns: u64) -> bool {
         let slow = now_ns.saturating_sub(self.slow_ns) >= SLOW_PACE_NS;
         let mut changed = self.files.read_meminfo(&mut self.meminfo, &mut self.buffer).unwrap_or(false);
         if slow {
             self.slow_ns = now_ns;
-            changed |= self.files.read_vmstat(&mut self.vmstat, &mut self.buffer);
+            changed |= self.read_slow_files();
         }
-        let pressure = self.files.read_pressure(&mut self.buffer);
-        self.pressure_centi = pressure.map_or(0, |p| p.some.avg10);
-        changed |= pressure.is_some() && !std::mem::replace(&mut self.has_pressure, true);
         self.read_levels(slow);
-        let own_rss = self.own_rss_bytes();
-        self.gather(pressure, own_rss);
+        self.gather();
+        changed
+    }
+
+    fn read_slow_files(&mut self) -> bool {
+        let mut changed = self.files.read_vmstat(&mut self.vmstat, &mut self.buffer);
+        let had_pressure = self.pressure.is_some();
+        self.pressure = self.files.read_pressure(&mut self.buffer).or(self.pressure);
+        changed |= self.pressure.is_some() != had_pressure;
+        self.own_rss = self.own_rss_bytes();
         changed
     }
 
@@ -108,12 +114,11 @@ impl System {
     }
 
     /// In the order of [`Self::columns`].
-    fn gather(&mut self, pressure: Option<Pressure>, own_rss: u64) {
+    fn gather(&mut self) {
         self.values.clear();
         self.values.extend_from_slice(self.meminfo.values());
         self.values.extend_from_slice(self.vmstat.values());
-        if self.has_pressure {
-            let p = pressure.unwrap_or_default();
+        if let Some(p) = self.pressure {
             self.values.extend([p.some.avg10, p.some.avg60, p.some.total_us, p.full.avg10, p.full.total_us]);
         }
         for l in &self.levels {
@@ -128,7 +133,7 @@ impl System {
                 l.max_events,
             ]);
         }
-        self.values.push(own_rss);
+        self.values.push(self.own_rss);
         for (device, tree) in self.device_memory.iter().zip(&self.device_tree) {
             self.values.extend([device.used_bytes, device.total_bytes, *tree]);
         }
@@ -177,7 +182,7 @@ impl System {
                 add(format!("{prefix}.{}", String::from_utf8_lossy(name)), unit);
             }
         }
-        if self.has_pressure {
+        if self.pressure.is_some() {
             for (name, unit) in PRESSURE {
                 add(format!("psi.memory.{name}"), unit);
             }
@@ -227,7 +232,7 @@ impl System {
 
     /// Memory pressure, "some" over 10 s, in 1/100 %.
     pub fn pressure_centi(&self) -> u64 {
-        self.pressure_centi
+        self.pressure.map_or(0, |p| p.some.avg10)
     }
 }
 

@@ -19,8 +19,23 @@ const KILL: i32 = 9;
 /// Of this many joint deaths all must be understood.
 const ROUNDS: u32 = 5;
 
+/// How a hog comes to its end.
+struct Pace {
+    name: &'static str,
+    hog: [&'static str; 2],
+    interval: &'static str,
+    /// How full the limit is in the last sample, at least.
+    filled_percent: u32,
+}
+
+/// A few MiB between two samples.
+const SLOW: Pace = Pace { name: "slow", hog: ["40", "400"], interval: "20ms", filled_percent: 90 };
+/// From nothing to its death within some samples.
+const FAST: Pace = Pace { name: "fast", hog: ["300", "0"], interval: "100ms", filled_percent: 40 };
+
 pub fn run(cases: &mut Cases) {
-    cases.run("cgroup-2-has-memory", || write(Path::new(TOP), "cgroup.subtree_control", "+memory"));
+    let enabled = write(Path::new(TOP), "cgroup.subtree_control", "+memory");
+    cases.run("cgroup-2-has-memory", || enabled);
     cases.run("cgroup-own-group-root", || own_group(&Group::new("own-root")?, User::Root));
     cases.run("cgroup-own-group-at-the-top", || own_group(&Group { directory: TOP.into() }, User::Root));
     cases.run("cgroup-own-group-delegated", || {
@@ -41,7 +56,10 @@ pub fn run(cases: &mut Cases) {
     cases.run("cgroup-swap-is-seen", swap_is_seen);
     cases.run("cgroup-max-swap", max_swap);
     for round in 1..=ROUNDS {
-        cases.run(&format!("cgroup-joint-death-{round}-of-{ROUNDS}"), || joint_death(round));
+        for pace in [SLOW, FAST] {
+            let name = format!("cgroup-joint-death-{}-{round}-of-{ROUNDS}", pace.name);
+            cases.run(&name, || joint_death(&pace, round));
+        }
     }
 }
 
@@ -89,7 +107,7 @@ impl Group {
 
     fn nilo(&self, user: User, options: &[&str], run: &Path, hog: &[&str]) -> Result<Output> {
         let mut nilo = in_group(&self.directory, user, NILO);
-        nilo.args(["run", "--interval", "20ms", "-o"]).arg(run).args(options);
+        nilo.args(["run", "-o"]).arg(run).args(options);
         Ok(nilo.args(["--", HOG]).args(hog).output()?)
     }
 }
@@ -223,11 +241,12 @@ fn max_swap() -> Result<()> {
 }
 
 /// `memory.oom.group`, as Kubernetes sets it: nilo dies with the hog, and the cut log must be enough.
-fn joint_death(round: u32) -> Result<()> {
-    let group = Group::limited(&format!("pod-{round}"), 128)?;
+fn joint_death(pace: &Pace, round: u32) -> Result<()> {
+    let name = format!("pod-{}-{round}", pace.name);
+    let group = Group::limited(&name, 128)?;
     write(&group.directory, "memory.oom.group", "1")?;
-    let run = run_directory(User::Root, &format!("joint-{round}"));
-    let output = group.nilo(User::Root, &["-q"], &run, &["40", "400"])?;
+    let run = run_directory(User::Root, &name);
+    let output = group.nilo(User::Root, &["-q", "--interval", pace.interval], &run, &pace.hog)?;
     ensure!(output.status.signal() == Some(KILL), "nilo itself is killed, not {}", describe(&output));
     ensure!(group.event("oom_group_kill")? == 1, "the group was not killed as one");
     let report = report(User::Root, &run)?;
@@ -236,9 +255,9 @@ fn joint_death(round: u32) -> Result<()> {
     let said = evidence(&report);
     let first = said.first().context("no evidence")?;
     ensure!(first.starts_with("inferred: the log is cut at "), "{said:?}");
-    ensure!(first.contains(&format!("/pod-{round}, 128 MiB")), "{said:?}");
+    ensure!(first.contains(&format!("/{name}, 128 MiB")), "{said:?}");
     let full = first.split_once(" with ").and_then(|(_, rest)| rest.split_once(" %")).context("a share")?.0;
-    ensure!((90..=100).contains(&full.parse::<u32>()?), "{said:?}");
+    ensure!((pace.filled_percent..=100).contains(&full.parse::<u32>()?), "{said:?}");
     let grew = said.get(1).context("who grew")?;
     let hog = &report["processes"][0]["pid"];
     ensure!(grew.starts_with("grew last: ") && grew.contains(&format!("({hog})")), "{said:?}, hog {hog}");
