@@ -267,7 +267,7 @@ Examples:
   nilo report @2                     the one before it
   nilo report base.nilo --json | jq .peak")]
 pub struct ReportArgs {
-    /// Run directory, or @last, @2, … [default: @last]
+    /// Run directory, or @last, @2, … (default: @last)
     pub run: Option<String>,
     /// One JSON document on standard output
     #[arg(long)]
@@ -285,7 +285,7 @@ Examples:
   nilo export base.nilo --format parquet -o tables/
   nilo export base.nilo --format json | jq -c .")]
 pub struct ExportArgs {
-    /// Run directory, or @last, @2, … [default: @last]
+    /// Run directory, or @last, @2, … (default: @last)
     pub run: Option<String>,
     /// csv: one line a tick (system) to standard output; json: one object a record; parquet: tables
     #[arg(long, value_enum)]
