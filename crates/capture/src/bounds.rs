@@ -8,6 +8,9 @@
 //!   low only the anonymous part (fresh anonymous pages are private);
 //! - each minor fault may have un-shared one page (copy on write) without changing RSS: high takes it;
 //! - shrinking may have given back private pages (low) or only shared ones (high keeps them, up to RSS);
+//! - PSS read at different instants may count a page twice that became shared in between. Anonymous pages
+//!   become shared only by `fork`, so low takes the anonymous PSS of walks since the last birth of a member;
+//!   of file and shared-memory pages, which anybody may map at any time, only those of the largest holder;
 //! - when a process ends, the pages it shared count fully for those that stay: high takes its shared part.
 //!
 //! Whatever the estimate, `largest RSS <= tree <= sum of RSS` holds, and both ends are clamped to that.
@@ -28,7 +31,9 @@ pub struct Walk {
     pub uss_kib: u64,
     pub rss_kib: u64,
     pub anon_kib: u64,
+    pub pss_anon_kib: u64,
     pub minor_faults: u64,
+    pub at_ns: u64,
 }
 
 impl Walk {
@@ -39,6 +44,8 @@ impl Walk {
             uss_kib: shares.uss_kib,
             rss_kib: shares.rss_kib,
             anon_kib: then.anon_kib,
+            pss_anon_kib: shares.pss_anon_kib,
+            at_ns: shares.at_ns,
             minor_faults: then.minor_faults,
         }
     }
@@ -54,9 +61,16 @@ impl Walk {
 pub struct TreeBounds {
     /// Shared parts of processes that ended since the last walk of those that stay.
     released_kib: u64,
+    /// When a member was last born: what was walked before may have become shared with it.
+    last_birth_ns: u64,
 }
 
 impl TreeBounds {
+    /// A new member was seen; it may be a fork of any other.
+    pub fn born(&mut self, at_ns: u64) {
+        self.last_birth_ns = self.last_birth_ns.max(at_ns);
+    }
+
     /// A process ended; what it shared now counts fully for the others, which no counter shows.
     pub fn ended(&mut self, walk: Option<Walk>) {
         self.released_kib += walk.map_or(0, |w| w.shared_part_kib());
@@ -70,7 +84,7 @@ impl TreeBounds {
     pub fn measure<'a>(&self, page_kib: u64, members: impl Iterator<Item = Known<'a>>) -> Bounds {
         let mut sum = Totals::default();
         for member in members {
-            sum.add(page_kib, &member);
+            sum.add(page_kib, &member, self.last_birth_ns);
         }
         sum.close(self.released_kib)
     }
@@ -81,19 +95,21 @@ struct Totals {
     members: u64,
     largest_rss_kib: u64,
     sum_rss_kib: u64,
-    low_kib: u64,
+    low_anon_kib: u64,
+    largest_file_kib: u64,
     high_kib: u64,
 }
 
 impl Totals {
-    fn add(&mut self, page_kib: u64, member: &Known<'_>) {
+    fn add(&mut self, page_kib: u64, member: &Known<'_>, last_birth_ns: u64) {
         let rss = member.now.rss_kib();
         self.members += 1;
         self.largest_rss_kib = self.largest_rss_kib.max(rss);
         self.sum_rss_kib += rss;
-        let (low, high) = member.walk.map_or((0, rss), |walk| carried(page_kib, &walk, member.now));
-        self.low_kib += low;
-        self.high_kib += high;
+        self.largest_file_kib = self.largest_file_kib.max(rss - member.now.anon_kib);
+        let fresh = member.walk.filter(|walk| walk.at_ns >= last_birth_ns);
+        self.low_anon_kib += fresh.map_or(0, |walk| least_anon(&walk, member.now));
+        self.high_kib += member.walk.map_or(rss, |walk| most(page_kib, &walk, member.now));
     }
 
     fn close(self, released_kib: u64) -> Bounds {
@@ -103,20 +119,24 @@ impl Totals {
         }
         let clamp = |kib: u64| kib.clamp(self.largest_rss_kib, self.sum_rss_kib);
         let high_kib = clamp(self.high_kib.saturating_add(released_kib));
-        Bounds { low_kib: clamp(self.low_kib).min(high_kib), high_kib }
+        let low_kib = self.low_anon_kib.saturating_add(self.largest_file_kib);
+        Bounds { low_kib: clamp(low_kib).min(high_kib), high_kib }
     }
 }
 
-/// PSS of one process now, from its last walk: lower and upper end.
-fn carried(page_kib: u64, walk: &Walk, now: &ProcessSample) -> (u64, u64) {
+/// The least anonymous memory that is this process's own share.
+fn least_anon(walk: &Walk, now: &ProcessSample) -> u64 {
+    let (grown, shrunk) =
+        (now.anon_kib.saturating_sub(walk.anon_kib), walk.anon_kib.saturating_sub(now.anon_kib));
+    walk.pss_anon_kib.saturating_add(grown).saturating_sub(shrunk).min(now.anon_kib)
+}
+
+/// The most that its share can have become.
+fn most(page_kib: u64, walk: &Walk, now: &ProcessSample) -> u64 {
     let rss = now.rss_kib();
     let grown = rss.saturating_sub(walk.rss_kib);
-    let shrunk = walk.rss_kib.saturating_sub(rss);
-    let anon_grown = now.anon_kib.saturating_sub(walk.anon_kib).min(grown);
     let unshared = now.minor_faults.saturating_sub(walk.minor_faults).saturating_mul(page_kib);
-    let low = walk.pss_kib.saturating_add(anon_grown).saturating_sub(shrunk).min(rss);
-    let high = walk.pss_kib.saturating_add(grown).saturating_add(unshared).min(rss);
-    (low, high.max(low))
+    walk.pss_kib.saturating_add(grown).saturating_add(unshared).min(rss)
 }
 
 #[cfg(test)]
@@ -129,7 +149,15 @@ mod tests {
 
     #[allow(clippy::unnecessary_wraps)] // as a member has it
     fn walk(pss_kib: u64, uss_kib: u64, then: ProcessSample) -> Option<Walk> {
-        let shares = Shares { pss_kib, uss_kib, rss_kib: then.rss_kib(), ..Default::default() };
+        let pss_anon_kib = pss_kib.min(then.anon_kib);
+        let shares = Shares {
+            pss_kib,
+            uss_kib,
+            pss_anon_kib,
+            rss_kib: then.rss_kib(),
+            at_ns: 5,
+            ..Default::default()
+        };
         Some(Walk::new(&shares, &then))
     }
 
@@ -172,8 +200,19 @@ mod tests {
         let now = sample(500, 300, 0);
         let other = sample(100, 500, 0);
         let b = measure(&[(now, walk(400, 300, then)), (other, walk(450, 100, other))]);
-        // low: 400 + 100 anon + 450; high: 400 + 300 + 450.
-        assert_eq!(b, Bounds { low_kib: 950, high_kib: 1150 });
+        // low: 400 + 100 anonymous, 100 anonymous, 500 files of the largest holder; high: 400 + 300 + 450.
+        assert_eq!(b, Bounds { low_kib: 1100, high_kib: 1150 });
+    }
+
+    #[test]
+    fn a_fork_makes_older_walks_useless_for_the_lower_end() {
+        // Walked alone with 1000 KiB; then a fork shares all of it and is walked with 500.
+        let (parent, child) = (sample(1000, 0, 5), sample(1000, 0, 9));
+        let members = [(parent, walk(1000, 1000, parent)), (child, walk(500, 0, child))];
+        let mut tree = TreeBounds::default();
+        tree.born(6);
+        let b = tree.measure(4, members.iter().map(|(now, walk)| Known { now, walk: *walk }));
+        assert_eq!(b.low_kib, 1000, "the largest process, not 1500");
     }
 
     #[test]

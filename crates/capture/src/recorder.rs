@@ -164,6 +164,9 @@ impl Recorder {
     /// New, changed and ended processes go to the log before the tick that uses them.
     pub fn log_changes(&mut self) {
         for record in self.tree.take_records() {
+            if let Record::Process(process) = &record {
+                self.bounds.born(process.seen_ns);
+            }
             let _ = self.log.append(&record);
         }
     }
