@@ -22,6 +22,8 @@ use nilometer_trace::record::{Bounds, ProcessSample, Shares};
 pub struct Known<'a> {
     pub now: &'a ProcessSample,
     pub walk: Option<Walk>,
+    /// When it was first seen: what was walked before may have become shared with it.
+    pub seen_ns: u64,
 }
 
 /// The last walk of one process.
@@ -61,16 +63,9 @@ impl Walk {
 pub struct TreeBounds {
     /// Shared parts of processes that ended since the last walk of those that stay.
     released_kib: u64,
-    /// When a member was last born: what was walked before may have become shared with it.
-    last_birth_ns: u64,
 }
 
 impl TreeBounds {
-    /// A new member was seen; it may be a fork of any other.
-    pub fn born(&mut self, at_ns: u64) {
-        self.last_birth_ns = self.last_birth_ns.max(at_ns);
-    }
-
     /// A process ended; what it shared now counts fully for the others, which no counter shows.
     pub fn ended(&mut self, walk: Option<Walk>) {
         self.released_kib += walk.map_or(0, |w| w.shared_part_kib());
@@ -81,10 +76,11 @@ impl TreeBounds {
         self.released_kib = 0;
     }
 
-    pub fn measure<'a>(&self, page_kib: u64, members: impl Iterator<Item = Known<'a>>) -> Bounds {
+    pub fn measure<'a>(&self, page_kib: u64, members: impl Iterator<Item = Known<'a>> + Clone) -> Bounds {
+        let last_birth_ns = members.clone().map(|member| member.seen_ns).max().unwrap_or(0);
         let mut sum = Totals::default();
         for member in members {
-            sum.add(page_kib, &member, self.last_birth_ns);
+            sum.add(page_kib, &member, last_birth_ns);
         }
         sum.close(self.released_kib)
     }
@@ -162,7 +158,8 @@ mod tests {
     }
 
     fn measure(members: &[(ProcessSample, Option<Walk>)]) -> Bounds {
-        TreeBounds::default().measure(4, members.iter().map(|(now, walk)| Known { now, walk: *walk }))
+        TreeBounds::default()
+            .measure(4, members.iter().map(|(now, walk)| Known { now, walk: *walk, seen_ns: 0 }))
     }
 
     #[test]
@@ -209,9 +206,10 @@ mod tests {
         // Walked alone with 1000 KiB; then a fork shares all of it and is walked with 500.
         let (parent, child) = (sample(1000, 0, 5), sample(1000, 0, 9));
         let members = [(parent, walk(1000, 1000, parent)), (child, walk(500, 0, child))];
-        let mut tree = TreeBounds::default();
-        tree.born(6);
-        let b = tree.measure(4, members.iter().map(|(now, walk)| Known { now, walk: *walk }));
+        // Both walks are of the time 5; the child was seen after them.
+        let known =
+            members.iter().zip([0, 6]).map(|((now, walk), seen_ns)| Known { now, walk: *walk, seen_ns });
+        let b = TreeBounds::default().measure(4, known);
         assert_eq!(b.low_kib, 1000, "the largest process, not 1500");
     }
 
@@ -222,7 +220,7 @@ mod tests {
         let mut tree = TreeBounds::default();
         tree.ended(walk(500, 0, sample(1000, 0, 0)));
         let members = [(child, walk(500, 0, child)), (other, walk(50, 50, other))];
-        let b = tree.measure(4, members.iter().map(|(now, walk)| Known { now, walk: *walk }));
+        let b = tree.measure(4, members.iter().map(|(now, walk)| Known { now, walk: *walk, seen_ns: 0 }));
         assert_eq!(b, Bounds { low_kib: 1000, high_kib: 1050 });
         tree.all_walked();
     }

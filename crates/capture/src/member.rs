@@ -22,6 +22,7 @@ pub struct Member {
     pub pid: i32,
     pub parent_pid: i32,
     pub start_ticks: u64,
+    pub seen_ns: u64,
     pub comm: Comm,
     pub arguments: Vec<String>,
     pub role: Role,
@@ -53,7 +54,13 @@ pub enum Look {
 }
 
 impl Member {
-    pub fn open(proc: &Proc, index: u32, pid: i32, buffer: &mut Vec<u8>) -> Result<Self, Error> {
+    pub fn open(
+        proc: &Proc,
+        index: u32,
+        pid: i32,
+        seen_ns: u64,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Self, Error> {
         let files = proc.process(pid)?;
         let stat = files.read_stat(buffer)?;
         Ok(Self {
@@ -61,6 +68,7 @@ impl Member {
             pid,
             parent_pid: stat.ppid,
             start_ticks: stat.starttime,
+            seen_ns,
             comm: stat.comm,
             arguments: proc.read_arguments(pid).unwrap_or_default(),
             role: Role { name: String::new(), evidence: String::new() },

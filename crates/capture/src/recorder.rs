@@ -164,9 +164,6 @@ impl Recorder {
     /// New, changed and ended processes go to the log before the tick that uses them.
     pub fn log_changes(&mut self) {
         for record in self.tree.take_records() {
-            if let Record::Process(process) = &record {
-                self.bounds.born(process.seen_ns);
-            }
             let _ = self.log.append(&record);
         }
     }
@@ -207,7 +204,10 @@ impl Recorder {
     fn measure(&self) -> Bounds {
         let known = |m: &Member| m.zombie_since_ns.is_none();
         let members = self.tree.members().iter().filter(|m| known(m));
-        self.bounds.measure(self.page_kib, members.map(|m| Known { now: &m.sample, walk: m.walk }))
+        self.bounds.measure(
+            self.page_kib,
+            members.map(|m| Known { now: &m.sample, walk: m.walk, seen_ns: m.seen_ns }),
+        )
     }
 
     fn is_new_peak(&self, tree: Bounds) -> bool {

@@ -180,7 +180,9 @@ impl Tree {
     }
 
     fn add(&mut self, pid: i32, parent_pid: i32, now_ns: u64) {
-        let Ok(mut member) = Member::open(&self.proc, self.next_index, pid, &mut self.buffer) else { return };
+        let Ok(mut member) = Member::open(&self.proc, self.next_index, pid, now_ns, &mut self.buffer) else {
+            return;
+        };
         if member.parent_pid == 0 {
             member.parent_pid = parent_pid; // it ended while we looked: the kernel has forgotten
         }
