@@ -222,15 +222,16 @@ fn little_available_memory_ends_the_run() {
     let meminfo = std::fs::read_to_string("/proc/meminfo").expect("meminfo");
     let line = meminfo.lines().find_map(|l| l.strip_prefix("MemAvailable:")).expect("MemAvailable");
     let available_kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("kB");
-    if available_kib < 2 << 20 {
-        return skip("memory", "less than 2 GiB are available");
+    if available_kib < 6 << 20 {
+        return skip("memory", "less than 6 GiB are available");
     }
-    // The machine is never short: only 300 MiB of what it has may be taken.
+    // The machine is never short: only 300 MiB of what it has may be taken. Pages that others freed are still on
+    // their way back (about 1 GiB was seen), so the program goes on for longer than the difference.
     let limit = format!("{}KiB", available_kib - (300 << 10));
-    let run = guarded(&lab, &["--min-available", &limit], "hog.c", &["900", "0"]);
+    let run = guarded(&lab, &["--min-available", &limit], "hog.c", &["3000", "0"]);
     let said = assert_ended_by(&run, "--min-available");
     assert!(number_after(&said, " with ") < number_after(&said, "--min-available"), "{said}");
-    assert!(bytes(&run.report["processes"][0]["hwm_bytes"]) < 900 * MIB, "it was not let to its end");
+    assert!(bytes(&run.report["processes"][0]["hwm_bytes"]) < 3000 * MIB, "it was not let to its end");
 }
 
 #[test]
