@@ -10,6 +10,8 @@
 mod arrows;
 mod bench;
 mod guest;
+mod interpreters;
+mod layouts;
 mod test;
 mod workspace;
 
@@ -45,6 +47,23 @@ enum Verb {
     /// The cases themselves: runs in the guest
     #[command(hide = true)]
     GuestCases,
+    /// Releases of CPython to test against: fetch what the distribution's suites offer, print what is there
+    Interpreters {
+        /// Fetch nothing
+        #[arg(long)]
+        offline: bool,
+        /// Build this machine's Python from its source too: static, link-time optimised, stripped (some minutes)
+        #[arg(long, conflicts_with = "offline")]
+        build: bool,
+    },
+    /// Write what is made by a program and checked in
+    Generate {
+        #[command(subcommand)]
+        what: Generate,
+        /// Write nothing: say whether it is up to date
+        #[arg(long, global = true)]
+        check: bool,
+    },
     /// Measure, and write a dated folder under bench/
     Bench {
         #[command(subcommand)]
@@ -56,12 +75,27 @@ enum Verb {
 enum Bench {
     /// CPU, memory and disk of `nilo run` against mprof and psrecord on the same process trees
     Sampler(SamplerArgs),
+    /// CPU, memory and stall of `nilo heap` against guppy3 and pympler on the same heap
+    Heap {
+        /// One round on the smallest heap: to see that the bench works, not for figures
+        #[arg(long)]
+        quick: bool,
+        /// Folder to write [default: bench/DATE-heap]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// A cold release build: wall time, CPU time, crates
     Build {
         /// Folder to write [default: bench/DATE-build]
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Subcommand)]
+enum Generate {
+    /// Offsets of CPython's structures, from the headers of the interpreters here
+    Layouts,
 }
 
 #[derive(Debug, Args)]
@@ -95,11 +129,16 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
         Verb::Arrows => arrows::run(),
         Verb::Guest { only } => guest::run(only.as_deref()),
         Verb::GuestCases => guest::inside::run(),
+        Verb::Interpreters { offline, build } => interpreters::run(offline, build),
+        Verb::Generate { what: Generate::Layouts, check } => layouts::run(check),
         Verb::Bench { what: Bench::Sampler(args) } => bench::sampler::run(&bench::sampler::Options {
             quick: args.quick,
             only: args.only,
             out: args.out,
         }),
+        Verb::Bench { what: Bench::Heap { quick, out } } => {
+            bench::heap::run(&bench::heap::Options { quick, out })
+        }
         Verb::Bench { what: Bench::Build { out } } => bench::build::run(out),
     }
 }

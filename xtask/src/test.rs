@@ -15,7 +15,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::{arrows, guest, workspace};
+use crate::{arrows, guest, interpreters, layouts, workspace};
 use count::Counts;
 use step::Steps;
 
@@ -24,6 +24,7 @@ pub fn run(quick: bool) -> Result<bool> {
     let target = workspace::read_target_dir()?;
     let mut steps = Steps::default();
     steps.run("tools", tool::ensure_all)?;
+    steps.run("interpreters", interpreters::ensure)?;
     check_code(&mut steps, quick)?;
     let skips = target.join("nilo-skips.txt");
     start_skips(&skips)?;
@@ -71,6 +72,7 @@ fn check_code(steps: &mut Steps, quick: bool) -> Result<()> {
         succeeds(clippy.args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     })?;
     steps.run("arrows", arrows::run)?;
+    steps.run("layouts", || layouts::run(true))?;
     if !quick {
         steps.run("documentation", || {
             let mut doc = workspace::cargo();

@@ -11,6 +11,7 @@ use crate::closing::Closing;
 use crate::column::Layout;
 use crate::curve::Curves;
 use crate::event::EventLog;
+use crate::heap::growth::HeapWatch;
 use crate::limit::LimitFinder;
 use crate::made_of::Composition;
 use crate::model::Run;
@@ -44,6 +45,7 @@ pub struct RunBuilder {
     pub(crate) repeats: RepeatWatch,
     pub(crate) cause: CauseFinder,
     pub(crate) composition: Composition,
+    pub(crate) heap: HeapWatch,
     pub(crate) curves: Curves,
     pub(crate) events: EventLog,
     /// Levels over time: nanoseconds and bytes.
@@ -68,6 +70,7 @@ impl RunBuilder {
             repeats: RepeatWatch::default(),
             cause: CauseFinder::default(),
             composition: Composition::default(),
+            heap: HeapWatch::default(),
             curves: Curves::new(),
             events: EventLog::new(),
             levels: Thinned::new(4_096),
@@ -91,6 +94,7 @@ impl RunBuilder {
             Record::Mark(mark) => self.mark(mark),
             Record::Event(event) => self.event(event),
             Record::End(end) => self.end(end),
+            Record::HeapTable(table) => self.heap.push(table, self.steps.step()),
         }
     }
 

@@ -59,6 +59,7 @@ impl Closing {
             limit: self.limit.clone(),
             growth: self.growth(),
             made_of: self.made_of(),
+            heap: b.heap.finish(clock),
             processes: b.processes.models(clock, b.ticks_per_s, self.launcher_bytes),
             processes_seen: b.processes.seen,
             unseen: b.processes.unseen(b.ticks_per_s),

@@ -16,6 +16,7 @@ mod curve;
 mod doubt;
 mod event;
 pub mod growth;
+pub mod heap;
 mod limit;
 mod made_of;
 pub mod model;

@@ -22,6 +22,8 @@ pub struct Run {
     pub limit: Option<Limit>,
     pub growth: Growth,
     pub made_of: Option<MadeOf>,
+    /// Which kinds of object grew, where tables of the heap were kept (`--heap`).
+    pub heap: Option<crate::heap::model::Growths>,
     pub processes: Vec<Process>,
     /// How many processes belonged to the tree, listed or not.
     pub processes_seen: u64,

@@ -159,7 +159,6 @@ impl Session {
         let threads = |pid| proc.list_threads(pid).unwrap_or_default();
         let mut stopped = Stopped::stop(&pids, threads, begin_ns + STOP_NS);
         self.recorder.walk_all(begin_ns + POST_MORTEM_NS);
-        let ended = std::mem::take(&mut stopped.ended);
         let any_stopped = stopped.count() > 0;
         let refused = stopped.refused.take().filter(|_| !any_stopped);
         self.signal_tree(SIGTERM);
@@ -170,9 +169,6 @@ impl Session {
         if let Some(error) = &refused {
             let text = format!("the tree was not stopped for its post-mortem: {error}");
             self.recorder.event(begin_ns, EventKind::Note { text });
-        }
-        for wait in ended {
-            self.child_ended(&wait);
         }
         refused
     }

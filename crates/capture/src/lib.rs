@@ -7,6 +7,7 @@
 pub mod attach;
 pub mod bounds;
 pub mod budget;
+pub mod census;
 mod closing;
 pub mod control;
 pub mod describe;

@@ -4,6 +4,7 @@
 //! whatever a process calls itself, nothing but our own escape sequences reaches the terminal.
 
 mod chart;
+pub mod heap;
 mod hint;
 pub mod json;
 mod layout;

@@ -42,6 +42,8 @@ pub enum Kind {
     Event = 10,
     /// Since format 1. JSON [`crate::record::End`].
     End = 11,
+    /// Since format 1. JSON [`crate::record::HeapTable`].
+    HeapTable = 12,
 }
 
 impl Kind {
@@ -58,6 +60,7 @@ impl Kind {
             9 => Self::Mark,
             10 => Self::Event,
             11 => Self::End,
+            12 => Self::HeapTable,
             _ => return None,
         })
     }
@@ -69,6 +72,15 @@ pub fn encode(
     kind: Kind,
     fill: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
 ) -> Result<(), Error> {
+    encode_numbered(out, kind as u8, fill)
+}
+
+/// The same for a kind of another file than the log; see `heap::file`.
+pub(crate) fn encode_numbered(
+    out: &mut Vec<u8>,
+    kind: u8,
+    fill: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
+) -> Result<(), Error> {
     out.clear();
     out.extend_from_slice(&[0; HEADER_BYTES]);
     fill(out)?;
@@ -77,7 +89,7 @@ pub fn encode(
         return Err(Error::TooLong { bytes });
     }
     out[..2].copy_from_slice(&MAGIC);
-    out[2] = kind as u8;
+    out[2] = kind;
     out[4..8].copy_from_slice(&(bytes as u32).to_le_bytes());
     let crc = checksum(out);
     out[8..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
@@ -220,7 +232,7 @@ mod tests {
         for byte in 0..=u8::MAX {
             assert_eq!(
                 Kind::from_byte(byte).map(|kind| kind as u8),
-                (1..=11).contains(&byte).then_some(byte)
+                (1..=12).contains(&byte).then_some(byte)
             );
         }
     }

@@ -6,6 +6,7 @@
 
 pub mod error;
 pub mod frame;
+pub mod heap;
 pub mod log;
 pub mod manifest;
 mod rare;

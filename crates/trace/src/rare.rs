@@ -24,6 +24,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, record: &Record) -> Result<(), Error> {
         Record::Mark(it) => json(out, Kind::Mark, it),
         Record::Event(it) => json(out, Kind::Event, it),
         Record::End(it) => json(out, Kind::End, it),
+        Record::HeapTable(it) => json(out, Kind::HeapTable, it),
     }
 }
 
@@ -45,6 +46,39 @@ pub(crate) fn decode(kind: Kind, payload: &[u8]) -> Option<Record> {
         Kind::Mark => serde_json::from_slice(payload).map(Record::Mark),
         Kind::Event => serde_json::from_slice(payload).map(Record::Event),
         Kind::End => serde_json::from_slice(payload).map(Record::End),
+        Kind::HeapTable => serde_json::from_slice(payload).map(Record::HeapTable),
     }
     .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{HeapRow, HeapTable};
+
+    /// The bytes are kept for ever: a later field is added with a default.
+    #[test]
+    fn a_heap_table_keeps_its_shape() {
+        let row = HeapRow { kind: "numpy.ndarray".into(), count: 3, bytes: 336, payload_bytes: 2400 };
+        let other = HeapRow { count: 7, bytes: 400, ..HeapRow::default() };
+        let table = HeapTable {
+            at_ns: 12,
+            pid: 4711,
+            rows: vec![row],
+            other,
+            other_kinds: 2,
+            pause_ns: 48,
+            cost_ns: 90,
+            partial: false,
+        };
+        let mut out = Vec::new();
+        encode(&mut out, &Record::HeapTable(table.clone())).unwrap();
+        let text = "{\"at_ns\":12,\"pid\":4711,\"rows\":[{\"kind\":\"numpy.ndarray\",\"count\":3,\"bytes\":336,\
+                    \"payload_bytes\":2400}],\"other\":{\"count\":7,\"bytes\":400},\"other_kinds\":2,\
+                    \"pause_ns\":48,\"cost_ns\":90,\"partial\":false}";
+        assert_eq!(std::str::from_utf8(&out[frame::HEADER_BYTES..]), Ok(text));
+        assert_eq!(decode(Kind::HeapTable, text.as_bytes()), Some(Record::HeapTable(table)));
+        let least = b"{\"at_ns\":1,\"pid\":2,\"rows\":[]}";
+        assert!(decode(Kind::HeapTable, least).is_some());
+    }
 }

@@ -89,7 +89,7 @@ pub struct Reader {
     /// Always a [`Record::Tick`]; its vectors are reused.
     tick: Record,
     rare: Record,
-    /// Marks, shares and kinds stand in the file before the ticks of their second; they wait here, in the
+    /// Marks, shares, kinds and heap tables stand in the file before the ticks of their second; they wait here, in the
     /// order of their times, until those come.
     early: VecDeque<Record>,
     released: Record,
@@ -309,7 +309,7 @@ impl Iterator for Reader {
 
 /// Written without closing the open block of ticks; see `log`.
 fn is_early(record: &Record) -> bool {
-    matches!(record, Record::Shares(_) | Record::Kinds(_) | Record::Mark(_))
+    matches!(record, Record::Shares(_) | Record::Kinds(_) | Record::Mark(_) | Record::HeapTable(_))
 }
 
 #[derive(Deserialize)]

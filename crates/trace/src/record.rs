@@ -20,6 +20,7 @@ pub enum Record {
     Mark(Mark),
     Event(Event),
     End(End),
+    HeapTable(HeapTable),
 }
 
 impl Record {
@@ -37,6 +38,7 @@ impl Record {
             Self::Mark(it) => Some(it.at_ns),
             Self::Event(it) => Some(it.at_ns),
             Self::End(it) => Some(it.at_ns),
+            Self::HeapTable(it) => Some(it.at_ns),
         }
     }
 }
@@ -352,6 +354,52 @@ pub enum EventKind {
     },
     /// Anything else worth a line in the report.
     Note { text: String },
+}
+
+/// What kinds of object the heap of one process was made of: a census of it, in a few rows.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HeapTable {
+    pub at_ns: u64,
+    pub pid: i32,
+    /// Largest first.
+    pub rows: Vec<HeapRow>,
+    /// All kinds that have no row, together.
+    #[serde(default)]
+    pub other: HeapRow,
+    #[serde(default)]
+    pub other_kinds: u64,
+    /// How long the process was stopped for it.
+    #[serde(default)]
+    pub pause_ns: u64,
+    /// What it cost us, in CPU time.
+    #[serde(default)]
+    pub cost_ns: u64,
+    /// The census was not whole.
+    #[serde(default)]
+    pub partial: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HeapRow {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    pub count: u64,
+    pub bytes: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub payload_bytes: u64,
+}
+
+impl HeapRow {
+    pub fn total_bytes(&self) -> u64 {
+        self.bytes.saturating_add(self.payload_bytes)
+    }
+
+    /// Adds the numbers of another row.
+    pub fn add(&mut self, other: &Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.payload_bytes = self.payload_bytes.saturating_add(other.payload_bytes);
+    }
 }
 
 /// The last record of a run that ended in order.

@@ -38,6 +38,13 @@ impl<'a> Cursor<'a> {
         Some(first)
     }
 
+    /// The next `count` bytes.
+    pub(crate) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (first, rest) = self.rest.split_at_checked(count)?;
+        self.rest = rest;
+        Some(first)
+    }
+
     #[inline]
     pub(crate) fn varint(&mut self) -> Option<u64> {
         // Most numbers are one or two bytes long; the rest is kept out of line.

@@ -1,6 +1,7 @@
 //! The command line, as typed. Nothing outside this module knows clap.
 
 pub mod demo;
+pub mod heap;
 pub mod import;
 pub mod value;
 
@@ -19,6 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   nilo run -- python train.py              how high, will it fit, does it grow?
   nilo run --interval 10ms -- ./a.out      look closer
+  nilo heap 4711                           which objects, held by whom?
   nilo report                              the last run again, with charts
   nilo report train.1115-0312.4711.nilo --json
   nilo export @last --format csv           the samples, for other tools
@@ -71,6 +73,7 @@ pub enum Verb {
     Run(RunArgs),
     Attach(AttachArgs),
     Record(RecordArgs),
+    Heap(heap::HeapArgs),
     Report(ReportArgs),
     Export(ExportArgs),
     List(ListArgs),

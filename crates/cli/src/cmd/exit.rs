@@ -2,6 +2,8 @@
 
 /// Usage errors of verbs whose exit code is their own.
 pub const USAGE: u8 = 2;
+/// Not permitted, or not available here.
+pub const NOT_AVAILABLE: u8 = 5;
 /// Our failure (for `run` and `attach`: before the start).
 pub const OURS: u8 = 125;
 /// The command exists but cannot be executed.

@@ -5,6 +5,7 @@ pub mod demo;
 pub mod doctor;
 pub mod exit;
 pub mod export;
+pub mod heap;
 pub mod import;
 pub mod list;
 pub mod load;

@@ -30,6 +30,12 @@ mod signals;
 
 mod limited;
 
+mod heap;
+mod heap_harmless;
+mod heap_refused;
+mod heap_seed;
+mod heap_target;
+
 mod attach;
 mod control;
 mod relay;

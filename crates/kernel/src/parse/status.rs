@@ -13,6 +13,12 @@ pub struct Status {
     /// Effective user id.
     pub euid: u32,
     pub threads: u32,
+    /// The process that traces it; 0 for none.
+    pub tracer: i32,
+    /// Seccomp filters it lives under (`Seccomp_filters`, since Linux 5.9).
+    pub seccomp_filters: Option<u32>,
+    /// 0 none, 1 strict, 2 filters.
+    pub seccomp: u8,
     pub vm_hwm_kib: Option<u64>,
     pub vm_rss_kib: Option<u64>,
     /// `RssAnon`, `RssFile`, `RssShmem`: since Linux 4.5.
@@ -62,6 +68,9 @@ fn take(status: &mut Status, name: &[u8], value: &[u8]) {
         b"RssFile" => status.rss_file_kib = padded_number(value),
         b"RssShmem" => status.rss_shmem_kib = padded_number(value),
         b"VmSwap" => status.vm_swap_kib = padded_number(value),
+        b"TracerPid" => status.tracer = id(),
+        b"Seccomp" => status.seccomp = id() as u8,
+        b"Seccomp_filters" => status.seccomp_filters = padded_number(value).map(|n| n as u32),
         b"Threads" => status.threads = id() as u32,
         _ => {}
     }
@@ -73,12 +82,13 @@ mod tests {
 
     #[test]
     fn a_living_process_has_its_memory() {
-        let text = b"Name:\tpython3\nUmask:\t0022\nState:\tR (running)\nTgid:\t42\nNgid:\t0\nPid:\t42\nPPid:\t7\nUid:\t1000\t1001\t1000\t1000\nNSpid:\t42\t3\nVmHWM:\t  9000 kB\nVmRSS:\t  8000 kB\nRssAnon:\t    5000 kB\nRssFile:\t    2500 kB\nRssShmem:\t     500 kB\nVmSwap:\t       4 kB\nThreads:\t9\n";
+        let text = b"Name:\tpython3\nUmask:\t0022\nState:\tR (running)\nTgid:\t42\nNgid:\t0\nPid:\t42\nPPid:\t7\nUid:\t1000\t1001\t1000\t1000\nNSpid:\t42\t3\nVmHWM:\t  9000 kB\nVmRSS:\t  8000 kB\nRssAnon:\t    5000 kB\nRssFile:\t    2500 kB\nRssShmem:\t     500 kB\nVmSwap:\t       4 kB\nThreads:\t9\nTracerPid:\t77\nSeccomp:\t2\nSeccomp_filters:\t1\n";
         let s = parse(text).unwrap();
         assert_eq!((s.tgid, s.pid, s.ppid, s.euid, s.threads), (42, 42, 7, 1001, 9));
         assert_eq!((s.vm_hwm_kib, s.vm_rss_kib, s.vm_swap_kib), (Some(9000), Some(8000), Some(4)));
         assert_eq!((s.rss_anon_kib, s.rss_file_kib, s.rss_shmem_kib), (Some(5000), Some(2500), Some(500)));
-        assert_eq!((s.inner_pid, s.state), (Some(3), b'R'));
+        assert_eq!((s.inner_pid, s.state, s.tracer), (Some(3), b'R', 77));
+        assert_eq!((s.seccomp, s.seccomp_filters), (2, Some(1)));
     }
 
     #[test]

@@ -7,11 +7,14 @@
 pub mod clock;
 pub mod companion;
 pub mod inherited;
+pub mod inject;
 pub mod inotify;
 pub mod launch;
 pub mod limits;
+pub mod mapped;
 pub mod memory;
 pub mod nvml;
+pub mod pagemap;
 pub mod poll;
 pub mod process;
 pub mod pty;
@@ -19,7 +22,9 @@ pub mod sentinel;
 pub mod signals;
 pub mod stop;
 pub mod terminal;
+mod traced;
 pub mod trial;
+pub mod urgent;
 
 /// The last error of this thread, as `std::io::Error`.
 fn last_error() -> std::io::Error {

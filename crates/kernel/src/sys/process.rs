@@ -38,16 +38,6 @@ fn wait(pid: i32, options: i32) -> Option<Wait> {
     Some(Wait { pid, change: change(status), usage })
 }
 
-/// A thread that we trace: stopped (with the signal it was about to get, 0 for none), ended, or neither yet.
-pub(super) fn poll_thread(thread: i32) -> Option<Result<i32, Wait>> {
-    let (pid, status, usage) = wait4(thread, libc::WNOHANG | libc::__WALL)?;
-    if !libc::WIFSTOPPED(status) {
-        return Some(Err(Wait { pid, change: change(status), usage }));
-    }
-    let by_us = status >> 16 == libc::PTRACE_EVENT_STOP;
-    Some(Ok(if by_us { 0 } else { libc::WSTOPSIG(status) }))
-}
-
 fn wait4(pid: i32, options: i32) -> Option<(i32, i32, Usage)> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();

@@ -3,22 +3,26 @@
 //! `PTRACE_SEIZE` + `PTRACE_INTERRUPT` stops a thread without a signal; when the tracer ends, for whatever
 //! reason, the kernel detaches and the thread runs on. SIGSTOP would outlive us. The price is that a
 //! blocking call that is not restarted by the kernel returns EINTR, as under a debugger.
+//!
+//! The tracer is the *thread* that calls [`Stopped::stop`]: only it may let go, and what it could not let go (a thread
+//! that was in an uninterruptible sleep and stops later) is freed when it ends. Whoever goes on for long afterwards
+//! stops from a thread of its own.
+
+use std::collections::HashSet;
+use std::io;
 
 use super::clock::monotonic_ns;
-use super::poll::PollSet;
-use super::process::{Wait, poll_thread};
-
-/// Between two looks at threads that have not stopped yet.
-const STEP_NS: u64 = 200_000;
+use super::traced::{EAGER_NS, Seen, look, ptrace, rest};
 
 /// Threads that are stopped by us; released when this is dropped.
 #[derive(Debug, Default)]
 pub struct Stopped {
     threads: Vec<Thread>,
+    known: HashSet<i32>,
+    /// When the first thread was asked to stop; 0 if none was.
+    began_ns: u64,
     /// Threads that could not be seized (gone, or another tracer, or not permitted), with the last error.
-    pub refused: Option<std::io::Error>,
-    /// Children of ours that ended while we waited for them to stop; nobody else will report them.
-    pub ended: Vec<Wait>,
+    pub refused: Option<io::Error>,
 }
 
 #[derive(Debug)]
@@ -34,9 +38,11 @@ impl Stopped {
     pub fn stop(pids: &[i32], threads_of: impl Fn(i32) -> Vec<i32>, deadline_ns: u64) -> Self {
         let mut stopped = Self::default();
         loop {
-            let news = pids.iter().flat_map(|pid| threads_of(*pid)).filter(|id| stopped.seize(*id)).count();
+            let news: Vec<i32> =
+                pids.iter().flat_map(|pid| threads_of(*pid)).filter(|id| stopped.seize(*id)).collect();
+            stopped.interrupt(&news);
             stopped.await_stops(deadline_ns);
-            if news == 0 || monotonic_ns() >= deadline_ns {
+            if news.is_empty() || monotonic_ns() >= deadline_ns {
                 return stopped;
             }
         }
@@ -44,47 +50,91 @@ impl Stopped {
 
     /// How many threads stand still.
     pub fn count(&self) -> usize {
-        self.threads.iter().filter(|t| t.stopped).count()
+        self.ids().count()
     }
 
-    /// True when it was not ours before and is now.
+    /// How many threads are ours, whether they stand still or not yet.
+    pub fn seized(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// The threads that stand still.
+    pub fn ids(&self) -> impl Iterator<Item = i32> {
+        self.threads.iter().filter(|t| t.stopped).map(|t| t.id)
+    }
+
+    /// Those that stand still and are not about to get a signal.
+    pub fn quiet_ids(&self) -> impl Iterator<Item = i32> {
+        self.threads.iter().filter(|t| t.stopped && t.pending == 0).map(|t| t.id)
+    }
+
+    /// True when all that were seized stand still.
+    pub fn is_complete(&self) -> bool {
+        self.threads.iter().all(|t| t.stopped)
+    }
+
+    /// When the first thread was asked to stop, on the monotonic clock.
+    pub fn began_ns(&self) -> u64 {
+        self.began_ns
+    }
+
+    /// True when it was not ours before and is now. It runs on until it is interrupted: seizing many threads takes a
+    /// while, and they should not stand still for it.
     fn seize(&mut self, id: i32) -> bool {
-        if self.threads.iter().any(|t| t.id == id) {
+        if self.known.contains(&id) {
             return false;
         }
-        let seized = ptrace(libc::PTRACE_SEIZE, id, 0).and_then(|()| ptrace(libc::PTRACE_INTERRUPT, id, 0));
-        match seized {
-            Ok(()) => self.threads.push(Thread { id, stopped: false, pending: 0 }),
-            Err(error) => self.refused = Some(error),
+        match ptrace(libc::PTRACE_SEIZE, id, 0) {
+            Ok(()) => {
+                self.threads.push(Thread { id, stopped: false, pending: 0 });
+                self.known.insert(id)
+            }
+            Err(error) => {
+                self.refused = Some(error);
+                false
+            }
         }
-        self.threads.last().is_some_and(|t| t.id == id)
+    }
+
+    fn interrupt(&mut self, ids: &[i32]) {
+        if self.began_ns == 0 && !ids.is_empty() {
+            self.began_ns = monotonic_ns();
+        }
+        for id in ids {
+            // One that fails has ended; waiting for it tells so.
+            let _ = ptrace(libc::PTRACE_INTERRUPT, *id, 0);
+        }
     }
 
     fn await_stops(&mut self, deadline_ns: u64) {
-        let mut nothing = PollSet::default();
-        while self.threads.iter().any(|t| !t.stopped) && monotonic_ns() < deadline_ns {
+        let eager_until_ns = monotonic_ns() + EAGER_NS;
+        loop {
             self.collect();
-            nothing.wait_until(monotonic_ns() + STEP_NS).for_each(drop);
+            let now_ns = monotonic_ns();
+            if self.is_complete() || now_ns >= deadline_ns {
+                return;
+            }
+            if now_ns < eager_until_ns {
+                std::thread::yield_now();
+            } else {
+                rest();
+            }
         }
     }
 
     fn collect(&mut self) {
-        let ended = &mut self.ended;
         self.threads.retain_mut(|thread| {
             if thread.stopped {
                 return true;
             }
-            match poll_thread(thread.id) {
-                None => true,
-                Some(Ok(pending)) => {
+            match look(thread.id) {
+                Seen::Running => true,
+                Seen::Stopped { signal, .. } => {
                     thread.stopped = true;
-                    thread.pending = pending;
+                    thread.pending = signal;
                     true
                 }
-                Some(Err(wait)) => {
-                    ended.push(wait);
-                    false
-                }
+                Seen::Ended => false,
             }
         });
     }
@@ -95,23 +145,10 @@ impl Drop for Stopped {
         for thread in &self.threads {
             if !thread.stopped {
                 // Detaching needs a stopped thread; an unresponsive one (uninterruptible sleep) is let go
-                // by the kernel when we end, and its INTERRUPT is consumed by then.
-                let _ = poll_thread(thread.id);
+                // by the kernel when this thread ends, and its INTERRUPT is consumed by then.
+                look(thread.id);
             }
-            let _ = ptrace(libc::PTRACE_DETACH, thread.id, thread.pending);
+            let _ = ptrace(libc::PTRACE_DETACH, thread.id, thread.pending as usize);
         }
     }
-}
-
-fn ptrace(request: libc::c_uint, thread: i32, data: i32) -> std::io::Result<()> {
-    // SAFETY: these requests read no memory through `addr` and `data`; both are plain numbers here.
-    let result = unsafe {
-        libc::ptrace(
-            request,
-            thread,
-            std::ptr::null_mut::<libc::c_void>(),
-            data as usize as *mut libc::c_void,
-        )
-    };
-    if result < 0 { Err(super::last_error()) } else { Ok(()) }
 }

@@ -147,6 +147,7 @@ pub(super) fn leaking() -> Run {
             least_free_at_s: Some(160.0),
         }),
         growth: leaking_growth(),
+        heap: None,
         made_of: Some(MadeOf {
             parts: [
                 ("anonymous", 4.5),
@@ -257,6 +258,7 @@ pub(super) fn killed() -> Run {
             limit_at_step: None,
             limit_at_s: None,
         },
+        heap: None,
         made_of: None,
         processes: vec![process(4711, 4710, "main", 490 * MIB)],
         processes_seen: 1,

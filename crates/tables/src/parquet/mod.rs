@@ -159,7 +159,8 @@ impl Tables {
             Record::Kinds(kinds) => self.kinds.add(context, kinds),
             Record::Mark(mark) => self.marks.add(context, mark),
             Record::Event(event) => self.events.add(context, event),
-            Record::Header(_) | Record::End(_) => Ok(()),
+            // A census has its own reading; its tables are in the JSON lines.
+            Record::Header(_) | Record::End(_) | Record::HeapTable(_) => Ok(()),
         }
     }
 

@@ -1,0 +1,158 @@
+//! From the word that names a target to its census.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow};
+use nilometer_capture::census::{self, CensusOptions, Mode};
+use nilometer_cpython as cpython;
+use nilometer_trace::heap::{self, Graph, is_heap};
+use nilometer_trace::manifest::MANIFEST_FILE;
+
+use super::kin::{self, Kin};
+use super::{progress, refusal};
+use crate::args::heap::{CensusArgs, Switch};
+use crate::talk::{self, Failure};
+
+/// Digits are a process, anything else a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    Process(i32),
+    File(PathBuf),
+}
+
+impl Source {
+    pub fn parse(word: &str) -> Result<Self, Failure> {
+        if word.is_empty() || !word.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Ok(Self::File(word.into()));
+        }
+        match word.parse() {
+            Ok(pid @ 1..) => Ok(Self::Process(pid)),
+            _ => Err(Failure::from(anyhow!("{word} is no process id")).hint("a file of that name:  ./NAME")),
+        }
+    }
+
+    pub fn read(&self, args: &CensusArgs) -> Result<Graph, Failure> {
+        let read = match self {
+            Self::Process(pid) => read_process(*pid, args),
+            Self::File(path) => read_file(path, args),
+        };
+        progress::line("");
+        read
+    }
+}
+
+fn options(args: &CensusArgs) -> CensusOptions {
+    let mode = match (args.fork, args.pause) {
+        (true, _) => Mode::Fork,
+        (false, Switch::On) => Mode::Copy,
+        (false, Switch::Off) => Mode::Off,
+    };
+    CensusOptions {
+        mode,
+        max_pause: args.max_pause,
+        with_values: args.with_values,
+        progress: progress::show,
+        ..CensusOptions::default()
+    }
+}
+
+/// A process of a recorded tree is better read by its recorder, which is an ancestor: this is where it would be asked.
+fn read_process(pid: i32, args: &CensusArgs) -> Result<Graph, Failure> {
+    match census::take(pid, &options(args)) {
+        Ok(graph) => {
+            tell_kin(pid, args);
+            Ok(graph)
+        }
+        Err(error) => match only_python_below(pid, &error, args) {
+            Some(kin) => {
+                talk::say(&format!("{pid} is not Python; reading {} below it ({})", kin.pid, kin.command));
+                census::take(kin.pid, &options(args)).map_err(|error| refusal::of_process(kin.pid, error))
+            }
+            None => Err(refusal::of_process(pid, error)),
+        },
+    }
+}
+
+/// The one meant by the pid of its launcher.
+fn only_python_below(pid: i32, error: &census::Error, args: &CensusArgs) -> Option<Kin> {
+    let is_launcher = matches!(error, census::Error::Python { source: cpython::Error::NotPython, .. });
+    if args.single || !is_launcher {
+        return None;
+    }
+    let mut below = kin::below(pid);
+    (below.len() == 1).then(|| below.swap_remove(0))
+}
+
+/// One process is read; that there are others must not be missed.
+fn tell_kin(pid: i32, args: &CensusArgs) {
+    let below = if args.single { Vec::new() } else { kin::below(pid) };
+    if let Some(largest) = below.first() {
+        let count = nilometer_report::text::counted(below.len() as u64, "more Python", "more Pythons");
+        talk::say(&format!(
+            "{pid} started {count}, not in this census; the largest:  nilo heap {}",
+            largest.pid
+        ));
+    }
+}
+
+fn read_file(path: &Path, args: &CensusArgs) -> Result<Graph, Failure> {
+    if path.is_dir() {
+        return Err(directory(path));
+    }
+    let mut start = [0; 16];
+    read_start(path, &mut start).with_context(|| format!("cannot read {}", path.display()))?;
+    if is_heap(&start) {
+        return read_snapshot(path);
+    }
+    census::from_core(path, args.sysroot.as_deref(), &options(args))
+        .map_err(|error| refusal::of_core(path, error))
+}
+
+fn read_start(path: &Path, start: &mut [u8]) -> std::io::Result<()> {
+    let mut file = std::fs::File::open(path)?;
+    let mut filled = 0;
+    while filled < start.len() {
+        match std::io::Read::read(&mut file, &mut start[filled..])? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    Ok(())
+}
+
+/// A snapshot, and nothing else.
+pub fn read_snapshot(path: &Path) -> Result<Graph, Failure> {
+    if path.is_dir() {
+        return Err(directory(path));
+    }
+    let file = std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let graph = heap::read(file).with_context(|| format!("cannot read {}", path.display()));
+    graph.map_err(|error| Failure::from(error).hint("make a new one:  nilo heap PID -o F.heap"))
+}
+
+fn directory(path: &Path) -> Failure {
+    let shown = path.display();
+    if !path.join(MANIFEST_FILE).exists() {
+        return Failure::from(anyhow!("{shown} is a directory"));
+    }
+    let snapshot = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let snapshot = snapshot.filter(|path| path.extension().is_some_and(|ending| ending == "heap")).min();
+    let hint = snapshot
+        .map_or_else(|| format!("nilo report {shown}"), |file| format!("nilo heap {}", file.display()));
+    Failure::from(anyhow!("{shown} is a run directory, not a census")).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_a_process_and_anything_else_a_file() {
+        assert_eq!(Source::parse("4711").unwrap(), Source::Process(4711));
+        assert_eq!(Source::parse("core.4711").unwrap(), Source::File("core.4711".into()));
+        assert_eq!(Source::parse("./4711").unwrap(), Source::File("./4711".into()));
+        for word in ["0", "99999999999999999999"] {
+            assert!(Source::parse(word).is_err(), "{word}");
+        }
+    }
+}

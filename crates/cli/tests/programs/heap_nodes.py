@@ -1,0 +1,60 @@
+"""Holds nodes in a dict of a module and grows by orders: `grow N`, `shrink N`, `circle N`, `big N` (bytes).
+
+Answers each order with the number of nodes, so that whoever reads it knows the truth.
+"""
+import gc
+import sys
+
+
+class Node:
+    def __init__(self, number):
+        self.value = number + 0.5
+        self.items = [number]
+
+
+class Holder:
+    def __init__(self):
+        self.nodes = []
+        self.blob = b""
+
+
+class Circle:
+    pass
+
+
+holder = Holder()
+
+
+def grow(count):
+    start = len(holder.nodes)
+    holder.nodes.extend(Node(start + number) for number in range(count))
+
+
+def circle(count):
+    for _ in range(count):
+        one, other = Circle(), Circle()
+        one.other, other.one = other, one
+
+
+def obey(order, count):
+    if order == "grow":
+        grow(count)
+    elif order == "shrink":
+        del holder.nodes[len(holder.nodes) - count:]
+    elif order == "circle":
+        circle(count)
+    elif order == "big":
+        holder.blob = b"x" * count
+
+
+def tell(line):
+    sys.stdout.write(line + "\n")  # at once: others may write to the same pipe
+    sys.stdout.flush()
+
+
+gc.disable()
+tell("ready")
+for line in sys.stdin:
+    order, _, count = line.strip().partition(" ")
+    obey(order, int(count or 0))
+    tell("nodes %d" % len(holder.nodes))

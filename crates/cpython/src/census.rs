@@ -1,0 +1,119 @@
+//! The census: every object of an image, what it refers to, how large it is.
+//!
+//! Pools first, because they need no list and no symbol; the collector's lists second, for large containers; then
+//! whatever any of these refers to. The invariant: the result passes `Graph::check`.
+
+mod closure;
+pub(crate) mod heap;
+mod order;
+mod quality;
+
+use std::time::{Duration, Instant};
+
+use nilometer_image::Image;
+use nilometer_trace::heap::{Graph, Origin};
+
+use crate::locate::Python;
+use crate::reference::Context;
+use crate::root::Roots;
+use crate::{classify, collector, stack};
+use closure::Closure;
+use heap::Heap;
+pub use quality::Mismatch;
+
+/// How much is wanted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CensusOptions {
+    pub detail: Detail,
+    /// Tell keys of dicts that are no names.
+    pub with_values: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// Objects, sizes and references without names.
+    Counts,
+    /// And through what each reference goes.
+    #[default]
+    Graph,
+}
+
+/// Where the time of a census went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Timings {
+    pub pools: Duration,
+    pub classify: Duration,
+    pub lists: Duration,
+    pub roots: Duration,
+    pub closure: Duration,
+    pub order: Duration,
+    pub check: Duration,
+}
+
+/// Takes the census of an image. `origin` knows the interpreter and its limits; who copied, when and how is for the
+/// caller to add.
+pub fn census(python: &Python, image: &Image, options: &CensusOptions) -> Graph {
+    census_timed(python, image, options).0
+}
+
+/// The same, and where the time went.
+pub fn census_timed(python: &Python, image: &Image, options: &CensusOptions) -> (Graph, Timings) {
+    let (graph, _, timings) = take(python, image, options);
+    (graph, timings)
+}
+
+/// The kinds whose reference counts the census does not explain: where a layout is wrong, it shows here.
+pub fn mismatches(python: &Python, image: &Image) -> Vec<Mismatch> {
+    let (graph, references, _) = take(python, image, &CensusOptions::default());
+    quality::mismatches(&graph, &references)
+}
+
+fn take(python: &Python, image: &Image, options: &CensusOptions) -> (Graph, Vec<u32>, Timings) {
+    let mut clock = Clock { last: Instant::now() };
+    let mut timings = Timings::default();
+    let mut heap = Heap::new(image, &python.layout, python.type_type);
+    timings.pools = clock.lap();
+    let tally = classify::classify(&mut heap);
+    timings.classify = clock.lap();
+    collector::add_listed(&mut heap, python);
+    timings.lists = clock.lap();
+    let mut context = Context::new(python, image, options.detail == Detail::Graph, heap.shift);
+    heap.types.names.with_values = options.with_values;
+    let mut roots = Roots::find(&mut heap, python, &mut context);
+    timings.roots = clock.lap();
+    let closure = Closure::run(&mut heap, python, &mut context);
+    roots.drop_inner(&heap);
+    timings.closure = clock.lap();
+    let dangling = closure.dangling;
+    let (mut graph, roots) = order::graph(heap, closure, &roots);
+    timings.order = clock.lap();
+    let references = quality::count_references(&mut graph, roots);
+    graph.quality = quality::check(&mut graph, &references, tally, dangling);
+    graph.threads = stack::threads(python, image);
+    graph.origin = origin(python, image, std::mem::take(&mut graph.origin));
+    timings.check = clock.lap();
+    (graph, references, timings)
+}
+
+fn origin(python: &Python, image: &Image, found: Origin) -> Origin {
+    Origin {
+        python: python.version.to_string(),
+        interpreters: python.interpreters.len() as u32,
+        copied_bytes: image.copied_bytes(),
+        limits: python.limits.iter().cloned().chain(found.limits).collect(),
+        ..Origin::default()
+    }
+}
+
+struct Clock {
+    last: Instant,
+}
+
+impl Clock {
+    fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        let lap = now - self.last;
+        self.last = now;
+        lap
+    }
+}

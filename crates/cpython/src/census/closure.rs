@@ -1,0 +1,199 @@
+//! Reading every object once: its references, its size, its buffer. What a reference leads to is read as well.
+
+use nilometer_trace::heap::{Label, Part, Special};
+
+use super::heap::{Found as Number, Heap};
+use crate::kind::known::Shape;
+use crate::layout::Layout;
+use crate::locate::Python;
+use crate::payload::{Buffer, Payloads, may_own};
+use crate::pool::word;
+use crate::reference::{Context, Found, Names, Object, Reference, Visitor, span};
+use crate::stack;
+
+/// The columns of the census in the order of discovery.
+#[derive(Debug, Default)]
+pub(crate) struct Closure {
+    pub bytes: Vec<u64>,
+    pub refcount: Vec<u32>,
+    pub start: Vec<u32>,
+    pub to: Vec<Number>,
+    pub label: Vec<Label>,
+    pub buffers: Vec<(Number, Buffer)>,
+    pub not_sized: u64,
+    /// Sure references to something that is no object.
+    pub dangling: u64,
+    /// More references than can be numbered.
+    pub cut: bool,
+    /// Dicts of instances, modules, types: what they hold are attributes.
+    attribute_dicts: Vec<Number>,
+}
+
+/// A reference count that is never changed.
+const IMMORTAL: u32 = nilometer_trace::heap::IMMORTAL;
+
+impl Closure {
+    pub fn run(heap: &mut Heap<'_>, python: &Python, context: &mut Context) -> Self {
+        let mut closure = Self::with_capacity(heap.len(), context.labelled);
+        let mut payloads = Payloads::new(heap.image, heap.layout);
+        let mut found = Found::default();
+        let mut types = 0;
+        let mut number = 0;
+        while number < heap.len() {
+            for new in heap.types.list().get(types..).unwrap_or_default() {
+                context.type_keys.extend((new.keys != 0).then_some(new.keys));
+            }
+            types = heap.types.list().len();
+            found.clear();
+            closure.read(heap, python, context, &mut payloads, &mut found, number as Number);
+            closure.resolve(heap, context, &found);
+            number += 1;
+        }
+        closure.start.push(closure.to.len() as u32);
+        closure.not_sized = payloads.not_sized;
+        if context.labelled {
+            closure.name_attributes();
+        }
+        closure
+    }
+
+    fn with_capacity(objects: usize, labelled: bool) -> Self {
+        let edges = objects + objects / 2;
+        Self {
+            bytes: Vec::with_capacity(objects),
+            refcount: Vec::with_capacity(objects),
+            start: Vec::with_capacity(objects + 1),
+            to: Vec::with_capacity(edges),
+            label: Vec::with_capacity(if labelled { edges } else { 0 }),
+            ..Self::default()
+        }
+    }
+
+    fn read(
+        &mut self,
+        heap: &mut Heap<'_>,
+        python: &Python,
+        context: &mut Context,
+        payloads: &mut Payloads<'_>,
+        found: &mut Found,
+        number: Number,
+    ) {
+        let (address, id) = (heap.address[number as usize], heap.type_of[number as usize]);
+        let (type_, names) = heap.types.split(id);
+        let pool = heap.pools.at(address).map(|pool| (pool, heap.pools.block_end(pool, address)));
+        let body_bytes = match pool {
+            Some((_, end)) => type_.basicsize.min(end - address),
+            None => type_.basicsize,
+        };
+        let body = span::bytes(heap.image, address, body_bytes).unwrap_or_default();
+        let body = &*body;
+        self.refcount.push(refcount(heap.layout, word(body, 0)));
+        let block_end = pool.map_or(address.saturating_add(type_.basicsize), |(_, end)| end);
+        let object = Object { address, type_, body, block_end };
+        let visitor = Visitor { image: heap.image, layout: heap.layout };
+        visitor.visit(&object, &heap.pools, context, names, found);
+        match type_.shape {
+            Shape::Generator => {
+                let held = stack::generator_references(python, heap.image, address);
+                if held.is_empty() {
+                    add_code(visitor, address, found, names);
+                }
+                add_frame(&held, visitor, found, names);
+            }
+            Shape::Frame => {
+                add_frame(&stack::frame_references(python, heap.image, address), visitor, found, names)
+            }
+            shape if may_own(shape) => {
+                self.buffers.extend(payloads.of(&object, names).map(|buffer| (number, buffer)));
+            }
+            _ => {}
+        }
+        let own = match pool {
+            Some((pool, _)) => u64::from(pool.block_bytes),
+            None => u64::from(type_.before) + heap.bytes_outside(number as usize),
+        };
+        self.bytes.push(own + found.bytes);
+    }
+
+    /// Turns addresses into numbers; new objects are added to the heap.
+    #[inline]
+    fn resolve(&mut self, heap: &mut Heap<'_>, context: &Context, found: &Found) {
+        self.start.push(self.to.len() as u32);
+        if self.to.len() + found.references.len() > u32::MAX as usize {
+            self.cut = true;
+            return;
+        }
+        let of_dict = Label::new(Part::Special(Special::Dict));
+        for reference in &found.references {
+            let Some(target) = heap.find_or_probe(reference.address, reference.sure) else {
+                self.dangling += u64::from(reference.sure);
+                continue;
+            };
+            self.to.push(target);
+            if context.labelled {
+                self.label.push(reference.label);
+                if reference.label == of_dict {
+                    self.attribute_dicts.push(target);
+                }
+            }
+        }
+    }
+
+    /// What the dict of an instance holds under a name is an attribute.
+    fn name_attributes(&mut self) {
+        for dict in std::mem::take(&mut self.attribute_dicts) {
+            let (Some(from), Some(to)) = (self.start.get(dict as usize), self.start.get(dict as usize + 1))
+            else {
+                continue;
+            };
+            for label in self.label.get_mut(*from as usize..*to as usize).unwrap_or_default() {
+                if let Some(Part::Key(name)) = label.part() {
+                    *label = Label::new(Part::Attribute(name));
+                }
+            }
+        }
+    }
+}
+
+/// The count as it is kept: saturated, and one value for objects that are never freed.
+fn refcount(layout: &Layout, count: u64) -> u32 {
+    let object = &layout.object;
+    // Before there were immortal objects, the interpreter's own began with a count of 999,999,999 (3.11).
+    if object.immortal_bit.is_none() && count > 500_000_000 {
+        return IMMORTAL;
+    }
+    if object.immortal_bit.is_some_and(|bit| count >> bit & 1 == 1) {
+        return IMMORTAL;
+    }
+    let mask = if object.refcount_bits < 64 { (1 << object.refcount_bits) - 1 } else { u64::MAX };
+    (count & mask).min(u64::from(IMMORTAL - 1)) as u32
+}
+
+/// Since 3.12 a generator that has ended keeps the code in its frame, and nothing else.
+fn add_code(visitor: Visitor<'_>, generator: u64, found: &mut Found, names: &mut Names) {
+    let layout = &visitor.layout.generator;
+    let Some(frame) =
+        layout.inline_frame.filter(|_| !layout.owned.iter().any(|(name, _)| *name == "gi_code"))
+    else {
+        return;
+    };
+    let place = generator.checked_add(frame + visitor.layout.frame.executable);
+    if let Some(code) = place.and_then(|place| visitor.image.word(place)) {
+        found.add(code & !7, Label::new(Part::Attribute(names.intern("gi_code"))));
+    }
+}
+
+/// What a frame holds that is part of an object.
+fn add_frame(references: &[stack::Reference], visitor: Visitor<'_>, found: &mut Found, names: &mut Names) {
+    for reference in references.iter().filter(|reference| reference.counted && reference.certain) {
+        let label = match reference.held {
+            stack::Held::Local { name } => {
+                names.of_module(visitor.image, visitor.layout, name).map_or(Part::Unnamed, Part::Local)
+            }
+            stack::Held::Locals => Part::Special(Special::Dict),
+            stack::Held::Field(field) => Part::Attribute(names.intern(field)),
+            stack::Held::Temporary => Part::Unnamed,
+        };
+        found.references.push(Reference { address: reference.address, label: Label::new(label), sure: true });
+    }
+}

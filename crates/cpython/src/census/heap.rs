@@ -1,0 +1,204 @@
+//! The objects of an image, by address, as they are found.
+//!
+//! Blocks of pools have a slot each, so that finding an object by its address costs no search; objects elsewhere are
+//! in a map. Numbers are given in the order of discovery: pools in order of address first, the rest after them.
+
+use nilometer_image::{Image, Memory as _};
+use rustc_hash::FxHashMap;
+
+use crate::kind::known::Shape;
+use crate::kind::{TypeId, Types};
+use crate::layout::{Layout, flag};
+use crate::pool::{Pools, word};
+use crate::reference::span::{self, is_address};
+use crate::size;
+
+/// The number of an object in the order of discovery.
+pub(crate) type Found = u32;
+
+/// Objects in pools; the two top bits of a slot tell the length of the headers.
+const MOST: u32 = (1 << 30) - 2;
+/// Enough of an object to know how long it is.
+const HEAD: u64 = 40;
+/// Programs at a fixed address begin here at the earliest.
+const FIXED: u64 = 1 << 16;
+
+/// All objects found so far.
+#[derive(Debug)]
+pub(crate) struct Heap<'a> {
+    pub image: &'a Image,
+    pub layout: &'a Layout,
+    pub types: Types<'a>,
+    pub pools: Pools,
+    /// Bytes that the debug allocator puts before each block.
+    pub shift: u32,
+    pub address: Vec<u64>,
+    pub type_of: Vec<TypeId>,
+    /// Per block of the pools: 0, or number plus one and, in steps of 16 bytes, headers.
+    slots: Vec<u32>,
+    outside: FxHashMap<u64, Found>,
+    /// How many of them stand in pools.
+    pub in_pools: usize,
+}
+
+impl<'a> Heap<'a> {
+    pub fn new(image: &'a Image, layout: &'a Layout, type_type: u64) -> Self {
+        let pools = Pools::find(image, &layout.obmalloc);
+        let blocks = pools.blocks();
+        Self {
+            image,
+            layout,
+            types: Types::new(image, layout, type_type),
+            pools,
+            shift: 0,
+            address: Vec::with_capacity(blocks),
+            type_of: Vec::with_capacity(blocks),
+            slots: vec![0; blocks],
+            outside: FxHashMap::default(),
+            in_pools: 0,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.address.len()
+    }
+
+    /// Adds an object that stands in a block of a pool.
+    #[inline]
+    pub fn add_block(&mut self, block: usize, address: u64, type_: TypeId, before: u32) {
+        let number = self.address.len() as u32;
+        if number >= MOST {
+            return;
+        }
+        if let Some(slot) = self.slots.get_mut(block) {
+            *slot = (before / 16) << 30 | (number + 1);
+            self.address.push(address);
+            self.type_of.push(type_);
+            self.in_pools = self.address.len();
+        }
+    }
+
+    /// Forgets all objects.
+    pub fn restart(&mut self, shift: u32) {
+        self.shift = shift;
+        self.address.clear();
+        self.type_of.clear();
+        self.slots.fill(0);
+        self.outside.clear();
+        self.in_pools = 0;
+    }
+
+    #[inline]
+    fn find_in_pools(&self, address: u64) -> Option<Found> {
+        let (block, within) = self.pools.block_at(address)?;
+        let slot = *self.slots.get(block)?;
+        let number = (slot & ((1 << 30) - 1)).checked_sub(1)?;
+        (within == self.shift + (slot >> 30) * 16).then_some(number)
+    }
+
+    /// The object at an address, known or looked at now; `sure` if only an object can be there.
+    #[inline]
+    pub fn find_or_probe(&mut self, address: u64, sure: bool) -> Option<Found> {
+        if self.pools.at(address).is_some() {
+            return self.find_in_pools(address);
+        }
+        match self.outside.get(&address) {
+            Some(number) => Some(*number),
+            None => self.probe(address, sure),
+        }
+    }
+
+    /// Adds what stands at an address outside of the pools, if it is an object.
+    fn probe(&mut self, address: u64, sure: bool) -> Option<Found> {
+        if !is_address(address) || self.address.len() >= u32::MAX as usize - 1 {
+            return None;
+        }
+        let type_ = self.type_of_head(address)?;
+        let extent = self.extent(address, type_)?;
+        if !size::is_mapped(self.image, address, extent) || !(sure || self.has_objects(address, type_)) {
+            return None;
+        }
+        let number = self.address.len() as Found;
+        self.outside.insert(address, number);
+        self.address.push(address);
+        self.type_of.push(type_);
+        Some(number)
+    }
+
+    /// The type of what looks like the beginning of an object.
+    fn type_of_head(&mut self, address: u64) -> Option<TypeId> {
+        let mut head = [0; 16];
+        match self.image.slice(address, 16) {
+            Some(bytes) => head.copy_from_slice(bytes),
+            None => self.image.read(address, &mut head)?,
+        }
+        let (count, type_) = (word(&head, 0), word(&head, 8));
+        if !is_alive(self.layout, count) || self.is_object_address(count) {
+            return None;
+        }
+        self.type_at(type_)
+    }
+
+    /// Whether the places that must hold objects do: for what a scan has found.
+    fn has_objects(&mut self, address: u64, type_: TypeId) -> bool {
+        let places: Vec<u32> =
+            self.types.get(type_).words.iter().filter(|w| w.sure).map(|w| w.offset).collect();
+        places.into_iter().all(|offset| {
+            let held = address.checked_add(u64::from(offset)).and_then(|at| self.image.word(at));
+            held.is_none_or(|held| held == 0 || (is_address(held) && self.type_of_head(held).is_some()))
+        })
+    }
+
+    /// In a program at a fixed address, static objects have addresses as small as large counts: what looks like a
+    /// count and a type may be two pointers in a row.
+    #[inline]
+    pub fn is_object_address(&mut self, count: u64) -> bool {
+        (FIXED..1 << 32).contains(&count) && count % 8 == 0 && {
+            let type_ = self.image.word(count.wrapping_add(self.layout.object.type_));
+            type_.is_some_and(|type_| self.type_at(type_).is_some())
+        }
+    }
+
+    /// A type is larger than any block of a pool.
+    #[inline]
+    pub fn type_at(&mut self, address: u64) -> Option<TypeId> {
+        if self.pools.at(address).is_some() {
+            return None;
+        }
+        self.types.at(address)
+    }
+
+    /// Bytes from the address of an object to its end.
+    pub fn extent(&self, address: u64, type_: TypeId) -> Option<u64> {
+        let type_ = self.types.get(type_);
+        let asked = type_.basicsize.clamp(24, HEAD);
+        size::extent(self.layout, type_, &span::bytes(self.image, address, asked)?)
+    }
+
+    /// What an object outside of the pools was asked for, without headers.
+    pub fn bytes_outside(&self, number: usize) -> u64 {
+        let (address, id) = (self.address[number], self.type_of[number]);
+        let type_ = self.types.get(id);
+        let own_flags = || address.checked_add(self.layout.type_.flags).and_then(|at| self.image.word(at));
+        // Only types made at run time are as long as their metatype says.
+        if type_.shape == Shape::Type
+            && type_.flags & flag::HEAP == 0
+            && own_flags().is_some_and(|f| f & flag::HEAP == 0)
+        {
+            return self.layout.type_.size.min(type_.basicsize);
+        }
+        let head = span::bytes(self.image, address, HEAD).or_else(|| span::bytes(self.image, address, 24));
+        let asked = head.and_then(|head| size::asked(self.layout, type_, &head));
+        asked.filter(|asked| size::is_mapped(self.image, address, *asked)).unwrap_or(type_.basicsize)
+    }
+}
+
+/// Free blocks and freed objects have a zero there, or an address.
+#[inline]
+pub(crate) fn is_alive(layout: &Layout, count: u64) -> bool {
+    if layout.object.refcount_bits == 64 {
+        return count.wrapping_sub(1) < u64::from(u32::MAX);
+    }
+    // Above the count are at most an overflow and flags; in an address these bits are set.
+    count & u64::from(u32::MAX) != 0 && count >> 32 & 0xffff < 16
+}

@@ -1,0 +1,24 @@
+//! CPython from outside: interpreter layouts, pools, objects, references, frames.
+
+mod census;
+mod classify;
+mod collector;
+mod error;
+mod kind;
+pub mod layout;
+mod locate;
+mod payload;
+mod pool;
+mod prescan;
+mod reader;
+mod reference;
+mod root;
+mod size;
+pub mod stack;
+mod version;
+
+pub use census::{CensusOptions, Detail, Mismatch, Timings, census, census_timed, mismatches};
+pub use error::Error;
+pub use locate::{Interpreter, Python, locate};
+pub use prescan::{prescan, uncovered};
+pub use version::{Level, Version};

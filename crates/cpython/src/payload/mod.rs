@@ -1,0 +1,162 @@
+//! Buffers: what an array holds, apart from the few bytes that describe it.
+//!
+//! A buffer has one owner; views refer to it. What cannot be checked is not sized, and counted.
+
+pub(crate) mod numpy;
+
+use nilometer_image::Image;
+use nilometer_trace::heap::{Backing, NameId};
+use rustc_hash::FxHashSet;
+
+use crate::kind::known::Shape;
+use crate::layout::Layout;
+use crate::reference::{Names, Object};
+
+/// Larger than any machine's memory.
+const LARGEST: u64 = 1 << 46;
+
+/// A buffer and what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Buffer {
+    pub address: u64,
+    pub bytes: u64,
+    pub elements: Option<u64>,
+    pub element: Option<NameId>,
+}
+
+/// What is known of an object that may own a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Payload {
+    /// Owns none.
+    None,
+    Buffer(Buffer),
+    /// Owns one whose size cannot be told.
+    NotSized,
+}
+
+/// Finds the buffers of objects, each once.
+#[derive(Debug)]
+pub(crate) struct Payloads<'a> {
+    image: &'a Image,
+    layout: &'a Layout,
+    numpy: numpy::Numpy,
+    seen: FxHashSet<u64>,
+    pub not_sized: u64,
+}
+
+/// Whether objects of a shape may own a buffer.
+#[inline]
+pub(crate) fn may_own(shape: Shape) -> bool {
+    matches!(shape, Shape::NdArray | Shape::ByteArray | Shape::CArray | Shape::Mmap)
+}
+
+impl<'a> Payloads<'a> {
+    pub fn new(image: &'a Image, layout: &'a Layout) -> Self {
+        Self { image, layout, numpy: numpy::Numpy::default(), seen: FxHashSet::default(), not_sized: 0 }
+    }
+
+    /// The buffer that an object owns, if no other owned it before.
+    pub fn of(&mut self, object: &Object<'_>, names: &mut Names) -> Option<Buffer> {
+        let payload = match object.type_.shape {
+            Shape::NdArray => self.numpy.payload(self.image, object, names),
+            Shape::ByteArray => self.byte_array(object),
+            Shape::CArray => self.c_array(object, names),
+            Shape::Mmap => mmap(object),
+            _ => Payload::None,
+        };
+        match payload {
+            Payload::None => None,
+            Payload::NotSized => {
+                self.not_sized += 1;
+                None
+            }
+            Payload::Buffer(buffer) => {
+                (buffer.bytes > 0 && self.seen.insert(buffer.address)).then_some(buffer)
+            }
+        }
+    }
+
+    fn byte_array(&self, object: &Object<'_>) -> Payload {
+        let layout = &self.layout.byte_array;
+        let (address, bytes) = (object.word(layout.buffer), object.word(layout.allocated));
+        // Since 3.15 a bytes object is the buffer, and counts itself.
+        if layout.object.is_some() || address == 0 {
+            return Payload::None;
+        }
+        plain(address, bytes)
+    }
+
+    /// `arrayobject`: items, allocated, description with code and size (Modules/arraymodule.c).
+    fn c_array(&self, object: &Object<'_>, names: &mut Names) -> Payload {
+        let [items, allocated, description] = [24, 32, 40].map(|offset| object.word(offset));
+        if items == 0 {
+            return Payload::None;
+        }
+        let Some(head) = self.image.slice(description, 8) else { return Payload::NotSized };
+        let (code, size) = (head[0], u64::from(u32::from_le_bytes([head[4], head[5], head[6], head[7]])));
+        let element = code_name(code);
+        match (element, allocated.checked_mul(size).filter(|bytes| *bytes < LARGEST)) {
+            (Some(name), Some(bytes)) => Payload::Buffer(Buffer {
+                address: items,
+                bytes,
+                elements: Some(object.word(self.layout.object.items)),
+                element: Some(names.intern(name)),
+            }),
+            _ => Payload::NotSized,
+        }
+    }
+}
+
+/// `mmap_object`: address and length come first (Modules/mmapmodule.c).
+fn mmap(object: &Object<'_>) -> Payload {
+    match (object.word(16), object.word(24)) {
+        (0, _) => Payload::None,
+        (address, bytes) => plain(address, bytes),
+    }
+}
+
+fn plain(address: u64, bytes: u64) -> Payload {
+    match bytes < LARGEST {
+        true => Payload::Buffer(Buffer { address, bytes, elements: None, element: None }),
+        false => Payload::NotSized,
+    }
+}
+
+/// `array.array`'s type codes, by the names that numpy has for them.
+fn code_name(code: u8) -> Option<&'static str> {
+    Some(match code {
+        b'b' => "int8",
+        b'B' => "uint8",
+        b'u' | b'w' => "character",
+        b'h' => "int16",
+        b'H' => "uint16",
+        b'i' => "int32",
+        b'I' => "uint32",
+        b'l' | b'q' => "int64",
+        b'L' | b'Q' => "uint64",
+        b'e' => "float16",
+        b'f' => "float32",
+        b'd' => "float64",
+        b'F' => "complex64",
+        b'D' => "complex128",
+        _ => return None,
+    })
+}
+
+/// What kind of memory an address is in.
+pub(crate) fn backing(image: &Image, address: u64) -> Backing {
+    let mappings = image.mappings();
+    let index = mappings.partition_point(|mapping| mapping.start <= address).checked_sub(1);
+    let Some(mapping) = index.and_then(|index| mappings.get(index)).filter(|mapping| address < mapping.end)
+    else {
+        return Backing::Memory;
+    };
+    let path = mapping.path.as_os_str().as_encoded_bytes();
+    let of_memory = [&b"/dev/shm/"[..], b"/memfd:", b"/dev/zero", b"/SYSV", b"/dev/hugepages/"];
+    let is_file = path.starts_with(b"/") && !of_memory.iter().any(|start| path.starts_with(start));
+    match (is_file, mapping.shared) {
+        (true, _) => Backing::File,
+        (false, true) => Backing::Shared,
+        (false, false) => Backing::Memory,
+    }
+}

@@ -1,0 +1,194 @@
+//! Large buffers of numbers, looked for while the target runs, so that the copy can leave them out.
+//!
+//! Only pools of the sizes that arrays have are read, and of their arrays only the shape. What is missed is merely
+//! copied; what was freed meanwhile is found out afterwards by [`uncovered`]. The invariant: no range holds references.
+
+mod chunk;
+mod owner;
+
+use std::ops::Range;
+
+use nilometer_image::Mapping;
+use nilometer_image::live::Peek;
+use nilometer_trace::heap::Graph;
+
+use crate::layout::Obmalloc;
+use crate::locate::Python;
+use crate::pool::{Pool, word};
+use owner::{Owner, Owners};
+
+/// Smaller buffers are copied: leaving them out would save nothing.
+const LARGE: u64 = 1 << 20;
+const PAGE: u64 = 4096;
+/// Blocks of objects that may own a buffer: `bytearray` is the smallest, an array of a class with a dict the largest.
+const BLOCKS: std::ops::RangeInclusive<u32> = 64..=192;
+/// Looks per arena: if none of them hits a pool, the others are not tried.
+const LOOKS: u64 = 4;
+const MOST_LOOKS: usize = 1 << 20;
+/// Pools are read in portions, and no more of them than this in all.
+const PORTION: usize = 4 << 20;
+const MOST_BYTES: usize = 512 << 20;
+/// Shapes that are nearer to each other than this are read at once.
+const NEAR: u64 = 2048;
+
+/// Page-aligned insides of large buffers that hold no references. A read of the shapes takes a while in which the
+/// target runs: the result is a guess.
+pub fn prescan(python: &Python, peek: &Peek) -> Vec<Range<u64>> {
+    let layout = &python.layout.obmalloc;
+    let mut owners = Owners::new(python, peek);
+    let pools = find_pools(peek, layout);
+    let candidates = find_candidates(peek, layout, &pools, &mut owners);
+    let mut found = buffers(peek, &candidates);
+    // A buffer that malloc mapped begins 16 bytes into a chunk; the next one may be a text.
+    let chunks = found.iter().filter(|range| range.start % PAGE == 16).map(|range| range.start - 16);
+    let starts = peek.mappings().iter().filter(|mapping| is_heap(mapping)).map(|mapping| mapping.start);
+    found.extend(chunk::find_texts(python, peek, chunks.chain(starts).collect()));
+    let mut ranges: Vec<Range<u64>> = found.into_iter().filter_map(|range| inside(peek, range)).collect();
+    ranges.sort_unstable_by_key(|range| range.start);
+    ranges.dedup_by(|next, last| {
+        let overlap = next.start < last.end;
+        last.end = if overlap { last.end.max(next.end) } else { last.end };
+        overlap
+    });
+    ranges
+}
+
+/// Ranges that were left out although nothing large is there in the census: what was there is gone, and what came
+/// instead was not looked at.
+pub fn uncovered(graph: &Graph, excluded: &[Range<u64>]) -> Vec<Range<u64>> {
+    let payloads =
+        graph.payloads.iter().map(|payload| payload.address..payload.address.saturating_add(payload.bytes));
+    let large = graph.objects.address.iter().zip(&graph.objects.bytes).filter(|(_, bytes)| **bytes >= LARGE);
+    let objects = large.map(|(address, bytes)| *address..address.saturating_add(*bytes));
+    let mut covers: Vec<Range<u64>> =
+        payloads.filter(|range| range.end - range.start >= LARGE).chain(objects).collect();
+    covers.sort_unstable_by_key(|range| (range.start, range.end));
+    let is_covered = |range: &Range<u64>| {
+        let before = covers.partition_point(|cover| cover.start <= range.start);
+        covers[..before].iter().rev().take(8).any(|cover| range.end <= cover.end)
+    };
+    excluded.iter().filter(|range| !range.is_empty() && !is_covered(range)).cloned().collect()
+}
+
+/// A pool to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    base: u64,
+    block_bytes: u32,
+}
+
+/// Memory that the allocators may have asked for.
+fn is_heap(mapping: &Mapping) -> bool {
+    mapping.read && mapping.write && !mapping.shared && !mapping.is_file() && !mapping.is_of_kernel()
+}
+
+fn find_pools(peek: &Peek, layout: &Obmalloc) -> Vec<Place> {
+    let step = (layout.arena_size / LOOKS).max(layout.pool_size);
+    let mut looks = Vec::new();
+    for mapping in peek.mappings().iter().filter(|mapping| is_heap(mapping)) {
+        let first = mapping.start.next_multiple_of(step);
+        looks
+            .extend((first..mapping.end).step_by(step as usize).take(MOST_LOOKS.saturating_sub(looks.len())));
+        // What is shorter than a step, and the beginning of what is longer.
+        looks.push(mapping.start.next_multiple_of(layout.pool_size));
+    }
+    looks.retain(|base| peek.is_resident(&(*base..base + HEADER as u64)));
+    let hits = headers(peek, layout, &looks);
+    let mut bases: Vec<u64> =
+        hits.iter().flat_map(|place| around(place.base, step, layout.pool_size)).collect();
+    bases.sort_unstable();
+    bases.dedup();
+    bases.retain(|base| peek.is_resident(&(*base..base + layout.pool_size)));
+    let mut pools = headers(peek, layout, &bases);
+    pools.retain(|place| BLOCKS.contains(&place.block_bytes));
+    pools
+}
+
+/// The pools of the arena that a look has hit.
+fn around(base: u64, step: u64, pool: u64) -> impl Iterator<Item = u64> {
+    (base.saturating_sub(step)..base.saturating_add(step)).step_by(pool as usize)
+}
+
+/// The part of a pool that tells what it is.
+const HEADER: usize = 48;
+
+fn headers(peek: &Peek, layout: &Obmalloc, bases: &[u64]) -> Vec<Place> {
+    let spans: Vec<(u64, usize)> = bases.iter().map(|base| (*base, HEADER)).collect();
+    let mut bytes = Vec::new();
+    let failed = peek.read_many(&spans, &mut bytes);
+    let parsed = bases.iter().zip(bytes.chunks_exact(HEADER)).enumerate();
+    let parsed = parsed.filter(|(index, _)| failed.binary_search(index).is_err());
+    parsed
+        .filter_map(|(_, (base, header))| Pool::parse(*base, header, layout))
+        .map(|pool| Place { base: pool.base, block_bytes: pool.block_bytes })
+        .collect()
+}
+
+/// Reads the pools and picks what may own a large buffer.
+fn find_candidates(peek: &Peek, layout: &Obmalloc, pools: &[Place], owners: &mut Owners<'_>) -> Vec<Owner> {
+    let size = layout.pool_size as usize;
+    let (mut found, mut bytes) = (Vec::new(), Vec::new());
+    for portion in pools.chunks((PORTION / size).max(1)).take(MOST_BYTES / PORTION) {
+        let spans: Vec<(u64, usize)> = portion.iter().map(|place| (place.base, size)).collect();
+        peek.read_many(&spans, &mut bytes);
+        for (place, pool) in portion.iter().zip(bytes.chunks_exact(size)) {
+            let blocks = pool.get(layout.pool_header as usize..).unwrap_or_default();
+            for block in blocks.chunks_exact(place.block_bytes as usize) {
+                found.extend(owners.of_block(block));
+            }
+        }
+    }
+    found
+}
+
+/// The buffers of those that own a large one.
+fn buffers(peek: &Peek, candidates: &[Owner]) -> Vec<Range<u64>> {
+    let known = candidates.iter().filter_map(Owner::known);
+    let mut shaped: Vec<_> = candidates.iter().filter_map(Owner::shaped).collect();
+    shaped.sort_unstable_by_key(|shaped| shaped.dimensions);
+    let mut spans: Vec<(u64, usize)> = Vec::new();
+    let mut span_of = Vec::with_capacity(shaped.len());
+    for array in &shaped {
+        let end = array.dimensions.saturating_add(array.count * 8);
+        match spans.last_mut() {
+            Some((start, length)) if array.dimensions < *start + *length as u64 + NEAR => {
+                *length = (*length).max((end - *start) as usize);
+            }
+            _ => spans.push((array.dimensions, (end - array.dimensions) as usize)),
+        }
+        span_of.push(spans.len() - 1);
+    }
+    let mut bytes = Vec::new();
+    let failed = peek.read_many(&spans, &mut bytes);
+    let offsets: Vec<usize> = spans
+        .iter()
+        .scan(0, |offset, (_, length)| Some(std::mem::replace(offset, *offset + length)))
+        .collect();
+    let sized = shaped.iter().zip(&span_of).filter(|(_, span)| failed.binary_search(span).is_err());
+    let sized = sized.filter_map(|(array, span)| {
+        let from = offsets[*span] + (array.dimensions - spans[*span].0) as usize;
+        let shape = (0..array.count as usize).map(|number| word(&bytes, from + number * 8));
+        let elements = shape.fold(Some(1u64), |product, dimension| product?.checked_mul(dimension));
+        let length = elements.and_then(|elements| elements.checked_mul(array.element_bytes))?;
+        (length >= LARGE).then(|| Some(array.data..array.data.checked_add(length)?)).flatten()
+    });
+    known.filter(|range| range.end - range.start >= LARGE).chain(sized).collect()
+}
+
+/// Whole pages of a buffer, if all of it is mapped; advice about huge pages splits mappings.
+fn inside(peek: &Peek, range: Range<u64>) -> Option<Range<u64>> {
+    let mappings = peek.mappings();
+    let first = mappings.partition_point(|mapping| mapping.end <= range.start);
+    let mut at = range.start;
+    for mapping in mappings.get(first..)? {
+        if at >= range.end {
+            break;
+        }
+        if mapping.start > at || !mapping.write {
+            return None;
+        }
+        at = mapping.end;
+    }
+    let pages = range.start.next_multiple_of(PAGE)..range.end - range.end % PAGE;
+    (at >= range.end && pages.start < pages.end).then_some(pages)
+}

@@ -1,0 +1,187 @@
+//! What an object refers to: owned references only, each with the way it is held.
+//!
+//! Weak references, borrowed pointers and caches that own nothing are left out, so that the number of references found
+//! equals the reference count. The invariant: a reference is told by exactly one object.
+
+mod class;
+mod container;
+mod instance;
+mod mapping;
+mod names;
+mod rest;
+pub(crate) mod span;
+pub(crate) mod table;
+pub(crate) mod text;
+
+use nilometer_image::Image;
+use nilometer_trace::heap::{Label, Part, Special};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::kind::Type;
+use crate::kind::known::Shape;
+use crate::layout::{Layout, flag};
+use crate::pool::{Pools, word};
+pub(crate) use names::Names;
+
+/// One reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reference {
+    pub address: u64,
+    pub label: Label,
+    /// What it points to must be an object; else it is perhaps none.
+    pub sure: bool,
+}
+
+/// What one object has: used again for the next one.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub references: Vec<Reference>,
+    /// Blocks that only it owns, besides its own.
+    pub bytes: u64,
+}
+
+impl Found {
+    pub fn clear(&mut self) {
+        self.references.clear();
+        self.bytes = 0;
+    }
+
+    #[inline]
+    pub fn add(&mut self, address: u64, label: Label) {
+        if address != 0 {
+            self.references.push(Reference { address, label, sure: true });
+        }
+    }
+
+    #[inline]
+    fn special(&mut self, address: u64, special: Special) {
+        self.add(address, Label::new(Part::Special(special)));
+    }
+}
+
+/// What the per-interpreter state holds for a static type (3.12 on).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StaticState {
+    pub dict: u64,
+    pub subclasses: u64,
+}
+
+/// Facts of the whole process that objects do not tell themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Context {
+    /// Make labels.
+    pub labelled: bool,
+    /// Bytes that the debug allocator puts before each block.
+    pub shift: u64,
+    /// Tables of interned strs: they own nothing.
+    pub interned: FxHashSet<u64>,
+    /// `sys.modules` of each interpreter.
+    pub modules: FxHashSet<u64>,
+    pub static_states: FxHashMap<u64, Vec<StaticState>>,
+    /// Tables of keys that types own.
+    pub type_keys: FxHashSet<u64>,
+    /// Shared tables of keys that no type owns, and that were told by the first dict that uses them.
+    pub told_keys: FxHashSet<u64>,
+}
+
+/// Reads objects of one image.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Visitor<'a> {
+    pub image: &'a Image,
+    pub layout: &'a Layout,
+}
+
+/// What an object is read with.
+pub(crate) struct Object<'o> {
+    pub address: u64,
+    pub type_: &'o Type,
+    /// Its body: `basicsize` bytes, fewer where the block is shorter.
+    pub body: &'o [u8],
+    /// The end of its block in its pool; of its body elsewhere.
+    pub block_end: u64,
+}
+
+impl Object<'_> {
+    #[inline]
+    pub fn word(&self, offset: u64) -> u64 {
+        word(self.body, offset as usize)
+    }
+}
+
+impl<'a> Visitor<'a> {
+    /// Adds everything that an object owns to `found`.
+    #[inline]
+    pub fn visit(
+        self,
+        object: &Object<'_>,
+        pools: &Pools,
+        context: &mut Context,
+        names: &mut Names,
+        found: &mut Found,
+    ) {
+        let type_ = object.type_;
+        for place in &type_.words {
+            let address = word(object.body, place.offset as usize);
+            if span::is_address(address) {
+                found.references.push(Reference { address, label: place.label, sure: place.sure });
+            }
+        }
+        if type_.shape != Shape::Fixed {
+            self.visit_shape(object, pools, context, names, found);
+        }
+        if type_.flags & (flag::HEAP | flag::MANAGED_DICT) != 0 || type_.dictoffset < 0 {
+            if type_.flags & flag::HEAP != 0 {
+                found.special(type_.address, Special::Type);
+            }
+            self.attributes(object, pools, context, names, found);
+        }
+    }
+
+    fn visit_shape(
+        self,
+        object: &Object<'_>,
+        pools: &Pools,
+        context: &mut Context,
+        names: &mut Names,
+        found: &mut Found,
+    ) {
+        match object.type_.shape {
+            Shape::Fixed | Shape::Int | Shape::Bytes | Shape::Function | Shape::Code => {}
+            Shape::Str => self.str_blocks(object, found),
+            Shape::List => self.list(object, pools, context, found),
+            Shape::Tuple => self.tuple(object, context, found),
+            Shape::Items => self.items(object, found),
+            Shape::Set => self.set(object, pools, context, found),
+            Shape::Deque => self.deque(object, context, found),
+            Shape::Tee => self.tee(object, found),
+            Shape::LruCache => self.lru_cache(object, found),
+            Shape::Dict => self.dict(object, pools, context, names, found),
+            Shape::OrderedDict => self.ordered_dict(object, pools, context, names, found),
+            Shape::Type => self.class(object, context, names, found),
+            Shape::Module => self.module(object, found),
+            Shape::Weakref => found.special(object.word(self.layout.weakref.callback), Special::Callback),
+            Shape::MemoryView => {
+                found.special(object.word(self.layout.memory_view.managed_buffer), Special::Base)
+            }
+            Shape::ManagedBuffer => {
+                found.special(object.word(self.layout.memory_view.managed_buffer_object), Special::Base);
+            }
+            Shape::ByteArray => self.byte_array(object, found),
+            Shape::Time => self.time(object, found),
+            Shape::Element => self.element(object, context, names, found),
+            Shape::NdArray => self.nd_array(object, found),
+            Shape::Generator | Shape::Frame | Shape::CArray | Shape::Mmap => {}
+        }
+    }
+
+    /// The size of a block: its size class in a pool, what was asked for elsewhere.
+    fn block(self, pools: &Pools, context: &Context, address: u64, asked: u64) -> u64 {
+        pools.block_bytes(address.wrapping_sub(context.shift)).unwrap_or(asked)
+    }
+}
+
+/// Labels of items by number.
+#[inline]
+fn index(number: usize) -> Label {
+    Label::new(Part::Index(number as u32))
+}

@@ -1,0 +1,13 @@
+//! A process that lives: looked at while it runs, or copied at one instant.
+//!
+//! Nothing is written to it, and no page that it never touched is faulted in: the page map is asked before memory is.
+
+mod capture;
+mod copy;
+mod hold;
+mod peek;
+mod plan;
+mod target;
+
+pub use capture::{Capture, CaptureOptions, Mode, Pause, capture};
+pub use peek::Peek;

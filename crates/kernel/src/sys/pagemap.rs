@@ -1,0 +1,217 @@
+//! Which pages of a process are there: `/proc/PID/pagemap`, by `PAGEMAP_SCAN` (since Linux 6.7) or entry by entry.
+//!
+//! Looking changes nothing: no page is faulted in.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::limits::page_bytes;
+
+/// The page map of one process.
+#[derive(Debug)]
+pub struct Pagemap {
+    file: File,
+    page_bytes: u64,
+    /// Cleared when the kernel does not know the call.
+    can_scan: AtomicBool,
+}
+
+/// Pages in a row that are in the same state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageRun {
+    pub start: u64,
+    pub end: u64,
+    pub state: PageState,
+}
+
+/// Where the content of a page is; a page that was never touched is in no run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageState {
+    /// Anonymous memory of the process itself, also where a private file mapping was written to.
+    Own,
+    /// The page cache, or memory shared with others.
+    File,
+    /// The kernel's page of zeros: read, never written. Told by `PAGEMAP_SCAN` only.
+    Zero,
+    Swapped,
+}
+
+// include/uapi/linux/fs.h
+const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610; // _IOWR('f', 16, struct pm_scan_arg), 96 bytes
+const PAGE_IS_FILE: u64 = 1 << 2;
+const PAGE_IS_PRESENT: u64 = 1 << 3;
+const PAGE_IS_SWAPPED: u64 = 1 << 4;
+const PAGE_IS_PFNZERO: u64 = 1 << 5;
+const REGIONS: usize = 1024;
+
+// Documentation/admin-guide/mm/pagemap.rst
+const PM_FILE: u64 = 1 << 61;
+const PM_SWAP: u64 = 1 << 62;
+const PM_PRESENT: u64 = 1 << 63;
+const ENTRIES: usize = 4096;
+
+/// `struct page_region`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Region {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+/// `struct pm_scan_arg`.
+#[repr(C)]
+#[derive(Default)]
+struct Scan {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+impl Pagemap {
+    /// Needs what reading its mappings needs (`PTRACE_MODE_READ`).
+    pub fn open(pid: i32) -> io::Result<Self> {
+        let file = File::open(format!("/proc/{pid}/pagemap"))?;
+        Ok(Self { file, page_bytes: page_bytes(), can_scan: AtomicBool::new(true) })
+    }
+
+    pub fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
+    /// Appends the runs of touched pages within `range`, in order of address.
+    pub fn read_runs(&self, range: Range<u64>, runs: &mut Vec<PageRun>) -> io::Result<()> {
+        if self.can_scan.load(Ordering::Relaxed) {
+            match self.scan(&range, runs) {
+                // ENOTTY: an older kernel. EINVAL: one that knows fewer categories.
+                Err(e) if matches!(e.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL)) => {
+                    self.can_scan.store(false, Ordering::Relaxed);
+                }
+                outcome => return outcome,
+            }
+        }
+        self.read_entries(&range, runs)
+    }
+
+    fn scan(&self, range: &Range<u64>, runs: &mut Vec<PageRun>) -> io::Result<()> {
+        let mut regions = vec![Region::default(); REGIONS];
+        let mut from = range.start;
+        while from < range.end {
+            let mut scan = Scan {
+                size: size_of::<Scan>() as u64,
+                start: from,
+                end: range.end,
+                vec: regions.as_mut_ptr() as u64,
+                vec_len: REGIONS as u64,
+                category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+                return_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED | PAGE_IS_FILE | PAGE_IS_PFNZERO,
+                ..Scan::default()
+            };
+            // SAFETY: `scan` has the layout and the size it states; `vec` is writable for `vec_len` regions.
+            let found = unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
+            let found = super::check(found)? as usize;
+            for region in regions.iter().take(found) {
+                push(runs, PageRun { start: region.start, end: region.end, state: state(region.categories) });
+            }
+            if scan.walk_end <= from {
+                break; // nothing more to be had
+            }
+            from = scan.walk_end;
+        }
+        Ok(())
+    }
+
+    fn read_entries(&self, range: &Range<u64>, runs: &mut Vec<PageRun>) -> io::Result<()> {
+        let mut bytes = vec![0; ENTRIES * 8];
+        let (mut page, end) = (range.start / self.page_bytes, range.end.div_ceil(self.page_bytes));
+        while page < end {
+            let wanted = ((end - page) as usize).min(ENTRIES) * 8;
+            let read = self.file.read_at(&mut bytes[..wanted], page * 8)? / 8;
+            if read == 0 {
+                break;
+            }
+            for (entry, page) in bytes.chunks_exact(8).take(read).zip(page..) {
+                let entry = entry.try_into().map_or(0, u64::from_ne_bytes);
+                if let Some(state) = entry_state(entry) {
+                    let start = page * self.page_bytes;
+                    push(runs, PageRun { start, end: start + self.page_bytes, state });
+                }
+            }
+            page += read as u64;
+        }
+        Ok(())
+    }
+}
+
+fn state(categories: u64) -> PageState {
+    if categories & PAGE_IS_PRESENT == 0 {
+        PageState::Swapped
+    } else if categories & PAGE_IS_PFNZERO != 0 {
+        PageState::Zero
+    } else if categories & PAGE_IS_FILE != 0 {
+        PageState::File
+    } else {
+        PageState::Own
+    }
+}
+
+fn entry_state(entry: u64) -> Option<PageState> {
+    match (entry & PM_PRESENT != 0, entry & PM_SWAP != 0) {
+        (true, _) if entry & PM_FILE != 0 => Some(PageState::File),
+        (true, _) => Some(PageState::Own),
+        (false, true) => Some(PageState::Swapped),
+        (false, false) => None,
+    }
+}
+
+/// Neighbours in the same state become one.
+fn push(runs: &mut Vec<PageRun>, run: PageRun) {
+    match runs.last_mut() {
+        Some(last) if last.end == run.start && last.state == run.state => last.end = run.end,
+        _ => runs.push(run),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::trial::Page;
+
+    #[test]
+    fn a_touched_page_is_our_own_by_either_way() {
+        let page = Page::touched().unwrap();
+        let map = Pagemap::open(std::process::id() as i32).unwrap();
+        let start = page.number() * map.page_bytes();
+        let expected = PageRun { start, end: start + map.page_bytes(), state: PageState::Own };
+        for can_scan in [true, false] {
+            map.can_scan.store(can_scan, Ordering::Relaxed);
+            let mut runs = Vec::new();
+            map.read_runs(start..start + map.page_bytes(), &mut runs).unwrap();
+            assert_eq!(runs, [expected], "can_scan {can_scan}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_found_where_nothing_is_mapped() {
+        let map = Pagemap::open(std::process::id() as i32).unwrap();
+        for can_scan in [true, false] {
+            map.can_scan.store(can_scan, Ordering::Relaxed);
+            let mut runs = Vec::new();
+            map.read_runs(0..map.page_bytes() * 4, &mut runs).unwrap();
+            assert_eq!(runs, []);
+        }
+    }
+}

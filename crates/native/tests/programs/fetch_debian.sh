@@ -1,0 +1,25 @@
+#!/bin/sh
+# fetch_debian.sh SUITE PACKAGE...: unpacks packages of a Debian suite into a cache folder, once, and prints the folder.
+# Nothing is installed. Fails, with the reason on stderr, where the archive cannot be reached.
+set -eu
+suite=$1
+shift
+folder=${NILO_TEST_CACHE:-$HOME/.cache/nilometer}/debian/$suite
+mkdir -p "$folder/root" "$folder/lists/partial" "$folder/cache/archives/partial"
+exec 9>"$folder/lock"
+flock 9
+for package in "$@"; do
+    [ -e "$folder/$package.done" ] && continue
+    keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    echo "deb [signed-by=$keyring] http://deb.debian.org/debian $suite main" >"$folder/sources.list"
+    : >"$folder/status"
+    set -- -q -o Dir::Etc::sourcelist="$folder/sources.list" -o Dir::Etc::sourceparts=- \
+        -o Dir::State::lists="$folder/lists" -o Dir::Cache="$folder/cache" -o Dir::State::status="$folder/status" \
+        -o APT::Sandbox::User=root -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false
+    apt-get "$@" update >&2
+    (cd "$folder" && apt-get "$@" download "$package" >&2)
+    dpkg-deb -x "$folder/${package}"_*.deb "$folder/root"
+    rm -f "$folder/${package}"_*.deb
+    touch "$folder/$package.done"
+done
+echo "$folder/root"

@@ -1,0 +1,18 @@
+//! The tracker proper, for x86-64 Linux.
+
+mod entry;
+mod guard;
+#[cfg(not(test))]
+mod hook;
+mod native;
+mod node;
+mod process;
+mod python;
+mod real;
+mod record;
+mod sample;
+mod settings;
+mod sys;
+mod table;
+mod thread;
+mod tls;

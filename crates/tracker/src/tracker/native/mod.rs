@@ -1,0 +1,284 @@
+//! Native stacks: a walk by the rules of `.eh_frame`, with a memory of the last stack.
+//!
+//! Two stacks of one thread mostly share their outer frames. The last one is kept with the words it was read
+//! from; as soon as a frame of the new walk is in the same state as a remembered one, the rest is the same if
+//! those words still are: a compare of memory, without a lookup. Nothing in the target is patched.
+
+mod object;
+mod rule;
+
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
+
+use nilometer_ring::book::{Frame, special};
+
+use super::node;
+use super::process::control;
+use super::record::Caller;
+use super::tls::{Tls, on_stack};
+pub use object::{begin, forked, function_start, unloaded};
+use rule::Rule;
+pub use rule::set_initialiser;
+
+/// Frames that can be kept of a stack.
+pub const MAX_DEPTH: usize = 256;
+
+static DEPTH: AtomicUsize = AtomicUsize::new(MAX_DEPTH);
+
+pub fn set_depth(depth: usize) {
+    DEPTH.store(depth.min(MAX_DEPTH), Relaxed);
+}
+
+/// A frame of a walk or of the remembered stack.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Seen {
+    /// The return address into this frame; it was read at `sp - 8`.
+    ip: usize,
+    /// The stack pointer in this frame, and its rbp.
+    sp: usize,
+    bp: usize,
+    /// Where `bp` was read; 0 if it is the inner frame's. In a remembered frame also 0 if it does not matter.
+    bp_slot: usize,
+    /// During a walk the rule of `ip`, later the node and flags.
+    word: u64,
+}
+
+/// Below a library's initialiser: all frames from here inwards have this node.
+const SEALED: u64 = 1 << 32;
+/// The frames outwards were found through this frame's rbp. Optimised code uses it for anything, so that two
+/// equal frames mostly differ in it.
+const NEEDS_BP: u64 = 1 << 33;
+
+/// Whole stacks that a thread remembers, and words of each.
+const WHOLES: usize = 32;
+const WORDS: usize = 160;
+
+/// A stack and all words that it was read from.
+#[repr(C)]
+struct Whole {
+    ip: usize,
+    sp: usize,
+    bp: usize,
+    node: u32,
+    life: u32,
+    needs_bp: bool,
+    length: usize,
+    /// Where a word was, and what it was.
+    words: [(usize, usize); WORDS],
+}
+
+/// What a thread remembers between two walks.
+#[repr(C)]
+pub struct Memory {
+    /// Frames of the last stack, outermost first.
+    length: usize,
+    /// Whole stacks of an earlier life are void.
+    life: u32,
+    known: [Seen; MAX_DEPTH],
+    /// Frames of the walk under way, innermost first.
+    fresh: [Seen; MAX_DEPTH],
+    /// Stacks that come again and again, by where they begin.
+    wholes: [Whole; WHOLES],
+}
+
+impl Memory {
+    /// Nothing remembered holds any more. The stacks are not touched: they are large and mostly unused.
+    pub fn forget(&mut self) {
+        self.length = 0;
+        self.life = self.life.wrapping_add(1);
+    }
+}
+
+/// The stack of a hook's caller, as a node.
+#[inline(always)]
+pub fn walk(memory: &mut Memory, tls: &Tls, caller: Caller) -> u32 {
+    // SAFETY: the return address of the hook.
+    let ip = unsafe { read(caller.entry) };
+    let sp = caller.entry + 8;
+    if !on_stack(tls, sp) {
+        // A signal's or a fiber's stack: its bounds are not known, nothing outside the hook is read.
+        return node::child(special::NONE, Frame::native(ip as u64, 0));
+    }
+    let whole = &memory.wholes[whole_place(ip, sp)];
+    if whole.life == memory.life && is_same(whole, ip, sp, caller.frame) {
+        whole.node
+    } else {
+        walk_anew(memory, tls, ip, sp, caller.frame)
+    }
+}
+
+#[inline(always)]
+fn whole_place(ip: usize, sp: usize) -> usize {
+    ((ip ^ sp.rotate_left(20)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59) & (WHOLES - 1)
+}
+
+/// The innermost frame is the same, and so is each word that led outwards: the stack is the same.
+#[inline(always)]
+fn is_same(whole: &Whole, ip: usize, sp: usize, bp: usize) -> bool {
+    if whole.ip != ip || whole.sp != sp || (whole.needs_bp && whole.bp != bp) {
+        return false;
+    }
+    let words = whole.words.get(..whole.length).unwrap_or(&[]);
+    // SAFETY: the words lie on this thread's stack, outwards of a frame that is on it.
+    words.iter().all(|&(at, value)| unsafe { read(at) } == value)
+}
+
+#[inline(never)]
+fn walk_anew(memory: &mut Memory, tls: &Tls, ip: usize, sp: usize, bp: usize) -> u32 {
+    let start = Seen { ip, sp, bp, bp_slot: 0, word: 0 };
+    let (kept, count, whole) = walk_out(memory, tls.stack_high - 16, start);
+    let node = intern(memory, kept, count, whole);
+    remember(memory, node);
+    node
+}
+
+/// Keeps the last stack as a whole, unless it was cut or is too long.
+fn remember(memory: &mut Memory, node: u32) {
+    let Memory { length, life, known, wholes, .. } = memory;
+    let Some((leaf, outer)) = known.get(..*length).and_then(<[Seen]>::split_last) else { return };
+    let whole = &mut wholes[whole_place(leaf.ip, leaf.sp)];
+    whole.ip = 0;
+    let mut count = 0;
+    for seen in outer.iter().rev() {
+        let bp_word = (seen.bp_slot != 0).then_some((seen.bp_slot, seen.bp));
+        for word in [Some((seen.sp - 8, seen.ip)), bp_word].into_iter().flatten() {
+            let Some(place) = whole.words.get_mut(count) else { return };
+            *place = word;
+            count += 1;
+        }
+    }
+    whole.sp = leaf.sp;
+    whole.bp = leaf.bp;
+    whole.node = node;
+    whole.life = *life;
+    whole.needs_bp = leaf.word & NEEDS_BP != 0;
+    whole.length = count;
+    whole.ip = leaf.ip;
+}
+
+/// # Safety
+/// The word at `address` can be read.
+#[inline(always)]
+unsafe fn read(address: usize) -> usize {
+    // SAFETY: by the caller's promise.
+    unsafe { (address as *const usize).read() }
+}
+
+/// Walks until the rest is known or the stack ends. How many outer frames of the last stack are kept, how
+/// many fresh ones lie below them, and whether the end was reached.
+#[inline(always)]
+fn walk_out(memory: &mut Memory, limit: usize, start: Seen) -> (usize, usize, bool) {
+    let depth = DEPTH.load(Relaxed);
+    let mut seen = start;
+    let mut known = memory.length;
+    for count in 0..depth {
+        while known > 0 && memory.known[known - 1].sp < seen.sp {
+            known -= 1;
+        }
+        if known > 0 && same_frame(&memory.known[known - 1], &seen) {
+            match changed_from(&memory.known[..known]) {
+                None => return (known, count, true),
+                Some(at) => known = at,
+            }
+        }
+        let rule = Rule::of(seen.ip);
+        seen.word = rule.word();
+        memory.fresh[count] = seen;
+        match step(&seen, rule, limit) {
+            Some(outer) => seen = outer,
+            None => return (0, count + 1, true),
+        }
+    }
+    (0, depth, false)
+}
+
+#[inline(always)]
+fn same_frame(known: &Seen, seen: &Seen) -> bool {
+    known.sp == seen.sp && known.ip == seen.ip && (known.bp == seen.bp || known.word & NEEDS_BP == 0)
+}
+
+/// The words that the outer frames were read from: how many of them, from the outside, are in doubt.
+/// `None` if all are as they were.
+#[inline(always)]
+fn changed_from(known: &[Seen]) -> Option<usize> {
+    let (_, outer) = known.split_last()?;
+    for (index, frame) in outer.iter().enumerate().rev() {
+        // SAFETY: both words lie further out on the live stack than a frame that was just reached.
+        let same = unsafe {
+            read(frame.sp - 8) == frame.ip && (frame.bp_slot == 0 || read(frame.bp_slot) == frame.bp)
+        };
+        if !same {
+            return Some(index);
+        }
+    }
+    None
+}
+
+/// One frame outwards; `None` at the end of the stack.
+#[inline(always)]
+fn step(seen: &Seen, rule: Rule, limit: usize) -> Option<Seen> {
+    let (cfa, bp_slot) = if rule.is_plain() {
+        let cfa = rule.cfa(seen.sp, seen.bp, limit)?;
+        (cfa, rule.bp_slot(cfa, seen.bp))
+    } else {
+        guess(rule, seen, limit)?
+    };
+    if cfa <= seen.sp || cfa >= limit || (bp_slot != 0 && (bp_slot < seen.sp - 8 || bp_slot >= limit)) {
+        return None;
+    }
+    // SAFETY: both slots lie between the hook's frame and the upper end of this thread's stack.
+    let (ip, bp) = unsafe { (read(cfa - 8), if bp_slot == 0 { seen.bp } else { read(bp_slot) }) };
+    (ip >= 4096).then_some(Seen { ip, sp: cfa, bp, bp_slot, word: 0 })
+}
+
+/// For code without rules (compiled at run time): a frame pointer, if it looks like one.
+#[cold]
+fn guess(rule: Rule, seen: &Seen, limit: usize) -> Option<(usize, usize)> {
+    let plausible = !rule.is_end() && seen.bp >= seen.sp && seen.bp < limit && seen.bp.is_multiple_of(8);
+    plausible.then(|| {
+        control().counters.guessed.fetch_add(1, Relaxed);
+        (seen.bp + 16, seen.bp)
+    })
+}
+
+/// Gives the fresh frames their nodes and remembers them.
+#[inline(always)]
+fn intern(memory: &mut Memory, kept: usize, count: usize, whole: bool) -> u32 {
+    let Memory { length, known, fresh, .. } = memory;
+    let base = if kept > 0 { Some(known[kept - 1]) } else { None };
+    let (mut node, mut flags) = base.map_or((special::NONE, 0), |seen| (seen.word as u32, seen.word));
+    if !whole {
+        control().counters.stacks_cut.fetch_add(1, Relaxed);
+        node = special::CUT;
+    }
+    let mut calls_initialiser = base.is_some_and(|seen| Rule::of(seen.ip).is_initialiser());
+    let mut at = kept;
+    // The frame outwards of the one at hand: was its rbp read from memory, and does it matter?
+    let mut outer_slot = base.map_or(0, |seen| seen.bp_slot);
+    for index in (0..count).rev() {
+        let mut seen = fresh[index];
+        let rule = Rule::from_word(seen.word);
+        if flags & SEALED == 0 {
+            // Registrations in static initialisers give millions of stacks that nobody reads: one is kept.
+            let place = if calls_initialiser { function_start(seen.ip) } else { seen.ip };
+            flags |= if calls_initialiser { SEALED } else { 0 };
+            calls_initialiser = rule.is_initialiser();
+            node = node::child(node, Frame::native(place as u64, rule.epoch()));
+        }
+        let inherited = flags & NEEDS_BP != 0 && outer_slot == 0;
+        let needs_bp = rule.uses_bp() || inherited;
+        outer_slot = seen.bp_slot;
+        if !needs_bp {
+            seen.bp_slot = 0;
+        }
+        flags = (flags & SEALED) | if needs_bp { NEEDS_BP } else { 0 };
+        seen.word = u64::from(node) | flags;
+        if at < MAX_DEPTH {
+            known[at] = seen;
+            at += 1;
+        }
+    }
+    *length = if whole { at } else { 0 };
+    node
+}

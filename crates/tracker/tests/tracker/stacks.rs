@@ -1,0 +1,182 @@
+//! Native stacks: the frames that the program's own unwinder sees.
+
+use std::collections::HashMap;
+use std::process::Command;
+
+use nilometer_ring::Event;
+use nilometer_ring::book::Frame;
+use nilometer_ring::reader::Stack;
+
+use super::session::{Heard, Session, Told, build, describe};
+
+fn addresses(stack: &Stack) -> Vec<u64> {
+    let address = |frame: &Frame| match frame {
+        Frame::Native { address, .. } => *address,
+        Frame::Python { .. } => panic!("a Python frame in a native stack"),
+    };
+    stack.frames.iter().map(address).collect()
+}
+
+/// The native stack of the first allocation of this size.
+fn stack_of(heard: &Heard, told: &Told, bytes: u64) -> Stack {
+    let found = told.events.iter().find_map(|(_, _, event)| match event {
+        Event::Alloc { bytes: found, stacks, .. } if *found == bytes => Some(stacks.native),
+        _ => None,
+    });
+    heard.book(told).stack(found.unwrap_or_else(|| panic!("no block of {bytes} bytes")))
+}
+
+fn check_against_backtrace(flags: &[&str]) {
+    let session = Session::new();
+    let output = session.command(build("stacks.c", flags), "mode=all").output().unwrap();
+    assert!(output.status.success(), "{}", describe(&output));
+    let heard = session.finish();
+    let told = heard.only();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut checked = 0;
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let mut words = line.split(' ');
+        let bytes: u64 = words.next().unwrap().parse().unwrap();
+        let truth: Vec<u64> = words.map(|word| u64::from_str_radix(word, 16).unwrap()).collect();
+        let stack = stack_of(&heard, told, bytes);
+        let mut found = addresses(&stack);
+        assert!(!stack.cut && !stack.dropped);
+        found.remove(0);
+        assert_eq!(found, truth, "{flags:?}: {bytes}");
+        checked += 1;
+    }
+    assert_eq!(checked, 33);
+    assert_eq!(told.totals.guessed, 0);
+}
+
+#[test]
+fn frames_without_frame_pointers_are_walked() {
+    check_against_backtrace(&["-O2", "-fomit-frame-pointer", "-pthread"]);
+}
+
+#[test]
+fn frames_of_unoptimised_code_are_walked() {
+    check_against_backtrace(&["-O0", "-fno-omit-frame-pointer", "-pthread"]);
+}
+
+#[test]
+fn realigned_frames_are_walked() {
+    check_against_backtrace(&["-O2", "-mavx2", "-mstackrealign", "-pthread"]);
+    check_against_backtrace(&["-Os", "-pthread"]);
+}
+
+#[test]
+fn a_depth_limit_cuts_the_outer_frames_and_says_so() {
+    let session = Session::new();
+    let program = build("stacks.c", &["-O2", "-pthread"]);
+    let output = session.command(program, "mode=all,depth=10").output().unwrap();
+    assert!(output.status.success());
+    let heard = session.finish();
+    let told = heard.only();
+    let stack = stack_of(&heard, told, 50_010);
+    assert!(stack.cut);
+    assert_eq!(stack.frames.len(), 10);
+    assert!(!stack_of(&heard, told, 50_001).cut);
+    assert!(told.totals.stacks_cut > 0);
+}
+
+fn plugin(which: u32) -> String {
+    let define = format!("-DWHICH={which}");
+    let path = build("plugin.cc", &["-O1", "-g", "-shared", "-fPIC", "-fno-gnu-unique", &define]);
+    path.to_str().unwrap().to_owned()
+}
+
+fn loader(heard_of: &str, args: &[&str]) -> (String, Heard) {
+    let session = Session::new();
+    let output = session.run("loader.c", heard_of, args);
+    (String::from_utf8(output.stdout).unwrap(), session.finish())
+}
+
+#[test]
+fn static_initialisers_are_one_stack_each() {
+    let (a, b) = (plugin(1), plugin(2));
+    let (_, heard) = loader("mode=all", &[&a, &b, "1"]);
+    let told = heard.only();
+    let stacks: Vec<u32> = told
+        .events
+        .iter()
+        .filter_map(|(_, _, event)| match event {
+            Event::Alloc { bytes: 61_001, stacks, .. } => Some(stacks.native),
+            _ => None,
+        })
+        .collect();
+    assert!(stacks.len() > 200, "{}", stacks.len());
+    assert!(stacks.iter().all(|&stack| stack == stacks[0]), "the initialiser's paths are one");
+    let frames = addresses(&heard.book(told).stack(stacks[0]));
+    let module = |address: u64| {
+        let modules = heard.modules(told);
+        modules.into_iter().find(|(_, start, end, ..)| (*start..*end).contains(&address)).map(|m| m.0)
+    };
+    assert_eq!(module(frames[0]), Some(a), "its leaf is the library's initialiser");
+    assert!(module(frames[1]).unwrap().contains("ld-linux"), "called by the dynamic linker");
+    assert!(frames.len() > 4, "and main is below");
+}
+
+#[test]
+fn libraries_at_the_same_address_are_told_apart() {
+    let (a, b) = (plugin(1), plugin(2));
+    let (text, heard) = loader("mode=all", &[&a, &b, "6"]);
+    let told = heard.only();
+    let unloads = told.events.iter().filter(|(_, _, e)| matches!(e, Event::Unload { .. })).count();
+    assert!(unloads >= 6, "{unloads}");
+    let mut places: HashMap<u64, Vec<(u64, u16)>> = HashMap::new();
+    for (n, line) in text.lines().enumerate() {
+        let bytes: u64 = line.split(' ').next().unwrap().parse().unwrap();
+        let stack = stack_of(&heard, told, bytes);
+        let Frame::Native { address, epoch } = stack.frames[0] else { panic!() };
+        places.entry(address).or_default().push((n as u64 % 2, epoch));
+    }
+    let reused = places.values().any(|uses| uses.iter().any(|u| u.0 == 0) && uses.iter().any(|u| u.0 == 1));
+    if !reused {
+        println!("skipped: the libraries were never at one address here");
+    }
+    for uses in places.values() {
+        for (one, epoch_one) in uses {
+            for (other, epoch_other) in uses {
+                assert!(one == other || epoch_one != epoch_other, "{places:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn libraries_are_described_with_their_build_ids() {
+    let session = Session::new();
+    session.run("throw.cc", "mode=all", &[]);
+    let heard = session.finish();
+    let modules = heard.modules(heard.only());
+    let find = |name: &str| modules.iter().find(|m| m.0.contains(name)).unwrap_or_else(|| panic!("{name}"));
+    assert_eq!(find("libc.so.6").4, 20);
+    assert_eq!(find("libstdc++").4, 20);
+    assert_eq!(find("throw-cc").3 % 4096, 0);
+}
+
+#[test]
+fn the_library_is_small_and_asks_for_little() {
+    let session = Session::deaf();
+    let read = |flag: &str| {
+        let output = Command::new("readelf").args(["-W", flag]).arg(&session.library).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let segments = read("-l");
+    let tls = segments.lines().find(|line| line.trim_start().starts_with("TLS")).unwrap();
+    let size = tls.split_whitespace().nth(5).unwrap().trim_start_matches("0x");
+    assert!(u64::from_str_radix(size, 16).unwrap() < 64, "{tls}");
+    let needed: Vec<String> =
+        read("-d").lines().filter(|line| line.contains("(NEEDED)")).map(str::to_owned).collect();
+    assert_eq!(needed.len(), 1, "{needed:?}");
+    assert!(needed[0].contains("[libc.so.6]"), "{needed:?}");
+    // Names that other libcs do not have must be looked up, not linked: the target would not start there.
+    let symbols = read("--dyn-syms");
+    let wanted: Vec<&str> = symbols.lines().filter(|line| line.contains(" UND ")).collect();
+    for foreign in
+        ["__register_atfork", "_dl_find_object", "__libc_stack_end", "gnu_get_libc_version", "__tls_get_addr"]
+    {
+        assert!(!wanted.iter().any(|line| line.contains(foreign)), "{foreign} is linked");
+    }
+}

@@ -1,0 +1,94 @@
+//! An interpreter as other distributors build theirs: static, link-time optimised, position-independent, stripped.
+//!
+//! From the source package of this machine's own Python. Takes some minutes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::available_parallelism;
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::apt::{self, Apt, Packages};
+use super::{fetch, folder, probe};
+
+const LAUNCHER: &str = "#!/bin/sh
+here=$(dirname \"$(readlink -f \"$0\")\")
+PYTHONHOME=\"$here\" exec \"$here/bin/python\" \"$@\"
+";
+
+/// Builds it if it is not there.
+pub fn run() -> Result<()> {
+    let home = folder()?;
+    let _lock = fetch::lock(&home)?;
+    let system = probe(PathBuf::from("/usr/bin/python3"))
+        .context("no /usr/bin/python3 whose source could be built")?;
+    let [major, minor, micro] = system.version;
+    let place = home.join(format!("lto-{major}.{minor}.{micro}"));
+    if place.join("python").exists() {
+        return Ok(());
+    }
+    let suite = apt::read_codename()?;
+    let apt = Apt::open(home.join(".apt").join(format!("{suite}-source")), &suite, Packages::Source)?;
+    let scratch = home.join(".building");
+    fs::remove_dir_all(&scratch).ok();
+    let built = build(&apt, &format!("python{major}.{minor}"), &scratch).and_then(|()| {
+        fs::rename(scratch.join("done"), &place)
+            .with_context(|| format!("cannot rename to {}", place.display()))
+    });
+    fs::remove_dir_all(&scratch).ok();
+    built
+}
+
+fn build(apt: &Apt, package: &str, scratch: &Path) -> Result<()> {
+    println!("building {package} from its source, some minutes");
+    let source = scratch.join("source");
+    fs::create_dir_all(&source)?;
+    apt.download_source(package, scratch)?;
+    let archive = find_archive(scratch)?;
+    run_in(&source, "tar", &["-xf", &archive.display().to_string(), "--strip-components=1"])?;
+    let configure =
+        ["-q", "--with-lto", "--without-ensurepip", "CFLAGS=-g0", "CFLAGS_NODIST=-fPIE", "LDFLAGS=-pie"];
+    run_in(&source, "./configure", &configure)?;
+    let jobs = available_parallelism().map_or(1, usize::from);
+    run_in(&source, "make", &["-s", &format!("-j{jobs}"), "python", "sharedmods"])?;
+    run_in(&source, "strip", &["python"])?;
+    assemble(&source, &scratch.join("done"), package)
+}
+
+/// Program, library and modules where an installation would have them.
+fn assemble(source: &Path, done: &Path, package: &str) -> Result<()> {
+    let library = done.join("lib").join(package);
+    fs::create_dir_all(done.join("bin"))?;
+    fs::create_dir_all(done.join("lib"))?;
+    fs::rename(source.join("python"), done.join("bin/python"))?;
+    fs::remove_dir_all(source.join("Lib/test"))?;
+    fs::rename(source.join("Lib"), &library)?;
+    let built =
+        fs::read_to_string(source.join("pybuilddir.txt")).context("the build names no folder of modules")?;
+    fs::rename(source.join(built.trim()), library.join("lib-dynload"))?;
+    fetch::write_program(&done.join("python"), LAUNCHER)?;
+    fetch::check(&done.join("python"))
+}
+
+fn find_archive(folder: &Path) -> Result<PathBuf> {
+    let paths = fs::read_dir(folder)?.filter_map(Result::ok).map(|entry| entry.path());
+    let is_source =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains(".orig.tar"));
+    paths.filter(|path| path.is_file()).find(is_source).context("no source archive among what apt fetched")
+}
+
+fn run_in(folder: &Path, program: &str, args: &[&str]) -> Result<()> {
+    let mut command = Command::new("nice");
+    command
+        .args(["-n", "10", program])
+        .args(args)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    // A make of ours inside somebody's make would look for its job server.
+    command.env_remove("MAKEFLAGS").stderr(Stdio::null());
+    let status = command.status().with_context(|| format!("cannot start {program}"))?;
+    ensure!(status.success(), "{program} failed in {}", folder.display());
+    Ok(())
+}
