@@ -1,7 +1,7 @@
-//! What the readings of a large census cost: a made-up heap of 3.4 million objects, timed.
+//! What the readings of a large census cost: a made-up heap of 3.4 million objects, or a snapshot, timed.
 //!
 //! ```console
-//! $ cargo run --release -p nilometer-analysis --example census [MILLIONS]
+//! $ cargo run --release -p nilometer-analysis --example census [MILLIONS | FILE.heap PATH]
 //! ```
 
 #![allow(clippy::print_stdout, clippy::expect_used)] // it prints, and nobody depends on it
@@ -15,21 +15,31 @@ use nilometer_trace::heap::{
 };
 
 fn main() {
-    let millions: f64 = std::env::args().nth(1).and_then(|it| it.parse().ok()).unwrap_or(3.4);
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [file, path] = words.as_slice() {
+        let bytes = std::fs::read(file).expect("readable");
+        let graph = timed("decode", || decode(&bytes).expect("sound"));
+        return costs(&graph, &graph, path);
+    }
+    let millions: f64 = words.first().and_then(|it| it.parse().ok()).unwrap_or(3.4);
     let nodes = (millions * 1e6 / OBJECTS_PER_NODE) as u32;
     let graph = timed("make", || made(nodes));
+    costs(&graph, &made(nodes + nodes / 100), "__main__.nodes");
+}
+
+fn costs(graph: &Graph, later: &Graph, path: &str) {
     println!("{} objects, {} edges", graph.len(), graph.edges.to.len());
-    let later = made(nodes + nodes / 100);
     timed("check", || graph.check().expect("sound"));
-    let bytes = timed("encode", || encode(&graph));
+    let bytes = timed("encode", || encode(graph));
     println!("{:>9.1} MB", bytes.len() as f64 / 1e6);
     let back = timed("decode", || decode(&bytes).expect("sound"));
-    assert!(back == graph);
-    readings(&graph, &later);
+    assert!(back == *graph);
+    drop(back);
+    readings(graph, later, path);
     peak();
 }
 
-fn readings(graph: &Graph, later: &Graph) {
+fn readings(graph: &Graph, later: &Graph, path: &str) {
     let heap = Heap::new(graph);
     timed("summary", || heap.summary());
     let all = timed("all", || heap.all());
@@ -40,10 +50,10 @@ fn readings(graph: &Graph, later: &Graph) {
     }
     timed("retained (dominators)", || heap.retainers(&heap.find("__main__").expect("there"), 1));
     timed("retainers", || heap.retainers(&all, 10));
-    let array = heap.find("__main__.nodes[70].c").expect("there");
+    let array = heap.find(path).expect("there");
     timed("paths", || heap.paths(&array, 5).expect("labelled"));
     timed("paths again", || heap.paths(&array, 5).expect("labelled"));
-    timed("of", || heap.of("__main__.nodes").expect("there"));
+    timed("of", || heap.of(path).expect("there"));
     timed("arrays", || heap.arrays(&all, 50));
     timed("cycles", || heap.cycles(10));
     timed("filter", || {

@@ -87,6 +87,7 @@ fn sentence(event: &record::Event, processes: &ProcessTable) -> Option<(&'static
             let (value, bound) = (text::bytes(*value_bytes), text::bytes(*limit_bytes));
             ("limit", format!("{limit}: {value} of {bound}{who}; {action}"))
         }
+        EventKind::Stack { pid, thread, frames } => ("stack", stack(*pid, thread, frames)),
         EventKind::Note { text } => ("note", text.clone()),
     })
 }
@@ -119,4 +120,13 @@ fn limit_change(change: &Change, limits: &LimitFinder) -> Line {
         say(change.to)
     );
     Line { at_ns: change.at_ns, kind: "limit", text }
+}
+/// Frames that are told in one line; all are in the log.
+const FRAMES_TOLD: usize = 6;
+
+fn stack(pid: i32, thread: &str, frames: &[String]) -> String {
+    let told = frames.iter().take(FRAMES_TOLD).map(String::as_str).collect::<Vec<_>>().join(" < ");
+    let more = frames.len().saturating_sub(FRAMES_TOLD);
+    let rest = if more > 0 { format!(" < {more} more") } else { String::new() };
+    format!("process {pid}, {thread} was in {told}{rest}")
 }

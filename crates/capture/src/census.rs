@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nilometer_cpython::{self as cpython, Python};
@@ -33,13 +34,39 @@ pub struct CensusOptions {
     /// Keep keys that are no names.
     pub with_values: bool,
     /// Told what is being done.
-    pub progress: fn(Stage),
+    pub progress: Progress,
 }
 
 impl Default for CensusOptions {
     fn default() -> Self {
         let CaptureOptions { mode, max_pause, .. } = CaptureOptions::default();
-        Self { mode, max_pause, detail: Detail::Graph, with_values: false, progress: |_| () }
+        Self { mode, max_pause, detail: Detail::Graph, with_values: false, progress: Progress::default() }
+    }
+}
+
+/// Who is told what is being done.
+#[derive(Clone)]
+pub struct Progress(Arc<dyn Fn(Stage) + Send + Sync>);
+
+impl Progress {
+    pub fn new(told: impl Fn(Stage) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(told))
+    }
+
+    fn tell(&self, stage: Stage) {
+        (self.0)(stage);
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new(|_| ())
+    }
+}
+
+impl std::fmt::Debug for Progress {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Progress")
     }
 }
 
@@ -67,21 +94,21 @@ pub enum Error {
 
 /// The census of a running process.
 pub fn take(pid: i32, options: &CensusOptions) -> Result<Graph, Error> {
-    (options.progress)(Stage::Locate);
+    options.progress.tell(Stage::Locate);
     let peek = Peek::open(pid)?;
     let modules = peek.modules();
     let readers = Readers::find(&peek, &modules);
     let readers = readers.or_refuse(|| (format!("process {pid}"), Vec::new()))?;
-    (options.progress)(Stage::Prescan);
+    options.progress.tell(Stage::Prescan);
     let buffers = readers.prescan(&peek);
-    (options.progress)(Stage::Copy);
+    options.progress.tell(Stage::Copy);
     let capture =
         CaptureOptions { mode: options.mode, max_pause: options.max_pause, ..CaptureOptions::default() };
     let captured = live::capture(&peek, &capture, &buffers)?;
     let origin = describe_process(pid, &captured);
     let mut graph = readers.decode(&captured.image, options);
     graph.origin = with_origin(graph.origin, origin);
-    (options.progress)(Stage::Done);
+    options.progress.tell(Stage::Done);
     Ok(graph)
 }
 
@@ -118,14 +145,14 @@ impl<'a> Readers<'a> {
     }
 
     fn decode(&self, image: &Image, options: &CensusOptions) -> Graph {
-        (options.progress)(Stage::Decode);
+        options.progress.tell(Stage::Decode);
         let wanted = cpython::CensusOptions { detail: options.detail, with_values: options.with_values };
         let mut graph = match &self.python {
             Ok(python) => cpython::census(python, image, &wanted),
             Err(error) => without_python(error),
         };
         if let Some(classes) = &self.torch {
-            (options.progress)(Stage::Native);
+            options.progress.tell(Stage::Native);
             self.add_storages(&mut graph, classes, image);
         }
         graph
@@ -187,14 +214,14 @@ fn since_epoch(time: SystemTime) -> u64 {
 
 /// The census of a core file; the files it had mapped are looked for below `sysroot`, `/` without.
 pub fn from_core(path: &Path, sysroot: Option<&Path>, options: &CensusOptions) -> Result<Graph, Error> {
-    (options.progress)(Stage::Locate);
+    options.progress.tell(Stage::Locate);
     let core = core::open(path, sysroot)?;
     let readers = Readers::find(&core.image, &core.modules);
     let missing = || core.missing.iter().map(missing).collect();
     let readers = readers.or_refuse(|| (path.display().to_string(), missing()))?;
     let mut graph = readers.decode(&core.image, options);
     graph.origin = with_origin(graph.origin, describe_core(path, &core));
-    (options.progress)(Stage::Done);
+    options.progress.tell(Stage::Done);
     Ok(graph)
 }
 

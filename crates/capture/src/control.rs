@@ -29,6 +29,8 @@ pub enum Request {
     Status,
     /// A line as in the marks file.
     Mark { line: String },
+    /// A census of a process of the tree into a new file; when it fails, into one that ends in `.error` instead.
+    Heap { pid: i32, path: PathBuf },
 }
 
 #[derive(Debug)]

@@ -8,12 +8,16 @@ use nilometer_trace::record::{EventKind, Exit};
 
 use crate::recorder::nanoseconds;
 use crate::session::Session;
+use crate::stacks::read_stacks;
 use crate::watchdog::{Crossing, View, crossing, needs_walk, next_look_ns};
 
 /// The whole post-mortem, from the stop to the release, takes no longer.
 const POST_MORTEM_NS: u64 = 5_000_000_000;
 /// Walks that decide whether the tree has crossed a limit.
 const WALK_NS: u64 = 1_000_000_000;
+/// Python processes whose stacks are kept in a post-mortem, and how long we look for them.
+const MOST_STACKS: usize = 8;
+const STACKS_NS: u64 = 1_000_000_000;
 /// How long we try to bring every thread to a stop.
 const STOP_NS: u64 = 1_000_000_000;
 /// After SIGKILL the tree is gone within this, or stuck in the kernel.
@@ -92,6 +96,7 @@ impl Session {
         }
         self.last_words_bytes = used;
         self.recorder.walk_now();
+        self.note_stacks(1);
         let limit = self.recorder.system.limit();
         self.recorder.event(
             monotonic_ns(),
@@ -153,11 +158,13 @@ impl Session {
     /// Where it may not be stopped (Yama) it is read as it runs, and this is why. SIGTERM is sent before the
     /// release: a fast allocator gets no moment in between.
     fn post_mortem_then_ask_to_end(&mut self) -> Option<std::io::Error> {
+        self.let_heap_go(); // one tracer at a time
         let begin_ns = monotonic_ns();
         let pids: Vec<i32> = self.recorder.tree.members().iter().map(|m| m.pid).collect();
         let proc = Proc::default();
         let threads = |pid| proc.list_threads(pid).unwrap_or_default();
         let mut stopped = Stopped::stop(&pids, threads, begin_ns + STOP_NS);
+        self.note_stacks(MOST_STACKS);
         self.recorder.walk_all(begin_ns + POST_MORTEM_NS);
         let any_stopped = stopped.count() > 0;
         let refused = stopped.refused.take().filter(|_| !any_stopped);
@@ -171,6 +178,20 @@ impl Session {
             self.recorder.event(begin_ns, EventKind::Note { text });
         }
         refused
+    }
+
+    /// Where the largest Python processes are, as far as they may be read.
+    fn note_stacks(&mut self, most: usize) {
+        let begin_ns = monotonic_ns();
+        let mut members: Vec<_> = self.recorder.tree.members().iter().collect();
+        members.sort_by_key(|m| std::cmp::Reverse(m.sample.rss_kib()));
+        let pids: Vec<i32> = members.iter().map(|m| m.pid).collect();
+        let stacks = pids.iter().map(|pid| read_stacks(*pid)).filter(|stacks| !stacks.is_empty());
+        // A crowd of processes must not use up the time of the post-mortem.
+        let in_time = stacks.take_while(|_| monotonic_ns() < begin_ns + STACKS_NS).take(most).flatten();
+        for event in in_time.collect::<Vec<_>>() {
+            self.recorder.event(begin_ns, event);
+        }
     }
 
     fn signal_tree(&mut self, signal: i32) {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::heap_watch::Every;
 use crate::relay::Steps;
 use crate::watchdog::Limits;
 
@@ -20,6 +21,8 @@ pub struct Options {
     pub budget_percent: f64,
     /// Read PSS and mapping kinds at all.
     pub slow: bool,
+    /// Keep tables of the heap of a Python process; it is stopped for each, for at most 1 % of the time.
+    pub heap: Option<Every>,
     /// Follow the direct child only.
     pub single: bool,
     pub exact_step_peaks: bool,
@@ -49,6 +52,7 @@ impl Default for Options {
             settle: Duration::from_millis(150),
             budget_percent: 1.0,
             slow: true,
+            heap: None,
             single: false,
             exact_step_peaks: false,
             cgroup: false,

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use nilometer_kernel::read::cgroup::OwnGroup;
 use nilometer_kernel::sys::clock::monotonic_ns;
@@ -16,6 +17,7 @@ use serde_json::json;
 
 use crate::control::{Control, Request};
 use crate::forward::{self, Action, Arrival, decide, is_job_control_stop};
+use crate::heap_watch::{HeapWatch, Outcome};
 use crate::marks::{Marks, parse_line};
 use crate::options::Options;
 use crate::recorder::Recorder;
@@ -25,6 +27,8 @@ use crate::shm::SharedMemory;
 /// it: only then the sentinel can tell whether the target got its own.
 const SWEEP_NS: u64 = 5_000_000;
 const SIGNALS_AT_ONCE: usize = 16;
+/// How long a census may go on after the end of the target.
+const HEAP_PATIENCE: Duration = Duration::from_millis(700);
 
 /// Whose memory is recorded.
 #[derive(Debug)]
@@ -63,6 +67,7 @@ pub(crate) struct Session {
     pub hurried: bool,
     /// How long the target stood still because of us.
     pub pause_ns: u64,
+    pub heap: HeapWatch,
     pub started_ns: u64,
     /// Use of the binding limit when last words were last saved.
     pub last_words_bytes: u64,
@@ -104,6 +109,7 @@ impl Session {
             stop_asked: false,
             hurried: false,
             pause_ns: 0,
+            heap: HeapWatch::new(options.heap),
             started_ns: 0,
             last_words_bytes: 0,
         }
@@ -143,12 +149,14 @@ impl Session {
             self.wait_and_answer(end_ns.map_or(due_ns, |end_ns| due_ns.min(end_ns)));
             if !self.is_over() && monotonic_ns() >= due_ns {
                 self.recorder.tick();
+                self.look_at_heap();
                 self.guard();
                 due_ns = next_due(due_ns, self.next_look_ns());
             }
             let enough = self.options.samples.is_some_and(|samples| self.recorder.ticks().0 >= samples);
             self.stop_asked |= enough || end_ns.is_some_and(|end_ns| monotonic_ns() >= end_ns);
         }
+        self.let_heap_go();
         self.take_marks();
     }
 
@@ -179,6 +187,7 @@ impl Session {
         control.answer(|request| match request {
             Request::Status => self.status(),
             Request::Mark { line } => self.mark(&line),
+            Request::Heap { pid, path } => self.ask_for_heap(pid, path),
         });
         self.control = Some(control);
     }
@@ -302,6 +311,9 @@ impl Session {
     }
 
     pub fn reap(&mut self) {
+        if self.heap.is_holding() {
+            return; // the stops that a census waits for would come to us; the next tick looks again
+        }
         while let Some(wait) = wait_any() {
             match wait.change {
                 Change::Stopped(signal) if self.is_child(wait.pid) && is_job_control_stop(signal) => {
@@ -352,6 +364,49 @@ impl Session {
         }
     }
 
+    /// What a census brought back, and the next one when it is due.
+    fn look_at_heap(&mut self) {
+        let members = self.recorder.tree.members();
+        let outcome = self.heap.turn(|| {
+            let mut pids: Vec<_> = members.iter().filter(|m| m.zombie_since_ns.is_none()).collect();
+            pids.sort_by_key(|m| std::cmp::Reverse(m.sample.rss_kib()));
+            pids.iter().map(|m| m.pid).collect()
+        });
+        self.keep(outcome);
+        self.reap(); // what ended while a census held the target was not waited for
+    }
+
+    /// A census that goes on may delay us no longer than our promise to return.
+    pub fn let_heap_go(&mut self) {
+        let outcome = self.heap.finish(HEAP_PATIENCE);
+        self.keep(outcome);
+        self.reap();
+    }
+
+    fn keep(&mut self, outcome: Option<Outcome>) {
+        let Some(Outcome { table, pause_ns, failure, .. }) = outcome else { return };
+        self.pause_ns += pause_ns;
+        if let Some(table) = table {
+            self.recorder.append(&Record::HeapTable(table));
+        }
+        // While it ends it can be read no more: that is no finding.
+        if let Some(text) = failure.filter(|_| self.exit.is_none()) {
+            self.recorder.event(monotonic_ns(), EventKind::Note { text });
+        }
+    }
+
+    /// For `nilo heap`: we may be allowed to read where it is not, as an ancestor.
+    fn ask_for_heap(&mut self, pid: i32, path: PathBuf) -> serde_json::Value {
+        if !self.recorder.tree.contains(pid) {
+            return json!({"error": format!("process {pid} is not of this recording")});
+        }
+        if !path.is_absolute() || path.exists() {
+            return json!({"error": "a new file with its whole path is needed"});
+        }
+        self.heap.ask(pid, path);
+        json!({"ok": true})
+    }
+
     pub fn take_marks(&mut self) {
         let Some(marks) = &mut self.marks else { return };
         let mut arrived = Vec::new();
@@ -366,6 +421,9 @@ impl Session {
             MarkKind::Step(step) if self.options.exact_step_peaks => Some(step),
             _ => None,
         };
+        if matches!(mark.what, MarkKind::Step(_)) {
+            self.heap.step();
+        }
         let at_ns = mark.at_ns;
         self.recorder.append(&Record::Mark(mark));
         if let Some(step) = step {

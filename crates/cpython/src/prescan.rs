@@ -14,8 +14,9 @@ use nilometer_trace::heap::Graph;
 
 use crate::layout::Obmalloc;
 use crate::locate::Python;
-use crate::pool::{Pool, word};
-use owner::{Owner, Owners};
+use crate::pool::Pool;
+use crate::reference::span;
+use owner::{Owner, Owners, Shaped};
 
 /// Smaller buffers are copied: leaving them out would save nothing.
 const LARGE: u64 = 1 << 20;
@@ -28,15 +29,13 @@ const MOST_LOOKS: usize = 1 << 20;
 /// Pools are read in portions, and no more of them than this in all.
 const PORTION: usize = 4 << 20;
 const MOST_BYTES: usize = 512 << 20;
-/// Shapes that are nearer to each other than this are read at once.
-const NEAR: u64 = 2048;
 
 /// Page-aligned insides of large buffers that hold no references. A read of the shapes takes a while in which the
 /// target runs: the result is a guess.
 pub fn prescan(python: &Python, peek: &Peek) -> Vec<Range<u64>> {
     let layout = &python.layout.obmalloc;
-    let mut owners = Owners::new(python, peek);
     let pools = find_pools(peek, layout);
+    let mut owners = Owners::new(python, peek, pools.iter().map(|place| place.base));
     let candidates = find_candidates(peek, layout, &pools, &mut owners);
     let mut found = buffers(peek, &candidates);
     // A buffer that malloc mapped begins 16 bytes into a chunk; the next one may be a text.
@@ -70,7 +69,7 @@ pub fn uncovered(graph: &Graph, excluded: &[Range<u64>]) -> Vec<Range<u64>> {
     excluded.iter().filter(|range| !range.is_empty() && !is_covered(range)).cloned().collect()
 }
 
-/// A pool to read.
+/// A pool of any size of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     base: u64,
@@ -99,9 +98,7 @@ fn find_pools(peek: &Peek, layout: &Obmalloc) -> Vec<Place> {
     bases.sort_unstable();
     bases.dedup();
     bases.retain(|base| peek.is_resident(&(*base..base + layout.pool_size)));
-    let mut pools = headers(peek, layout, &bases);
-    pools.retain(|place| BLOCKS.contains(&place.block_bytes));
-    pools
+    headers(peek, layout, &bases)
 }
 
 /// The pools of the arena that a look has hit.
@@ -128,15 +125,17 @@ fn headers(peek: &Peek, layout: &Obmalloc, bases: &[u64]) -> Vec<Place> {
 fn find_candidates(peek: &Peek, layout: &Obmalloc, pools: &[Place], owners: &mut Owners<'_>) -> Vec<Owner> {
     let size = layout.pool_size as usize;
     let (mut found, mut bytes) = (Vec::new(), Vec::new());
+    let pools: Vec<&Place> = pools.iter().filter(|place| BLOCKS.contains(&place.block_bytes)).collect();
     for portion in pools.chunks((PORTION / size).max(1)).take(MOST_BYTES / PORTION) {
         let spans: Vec<(u64, usize)> = portion.iter().map(|place| (place.base, size)).collect();
         peek.read_many(&spans, &mut bytes);
-        for (place, pool) in portion.iter().zip(bytes.chunks_exact(size)) {
-            let blocks = pool.get(layout.pool_header as usize..).unwrap_or_default();
-            for block in blocks.chunks_exact(place.block_bytes as usize) {
-                found.extend(owners.of_block(block));
-            }
-        }
+        let header = layout.pool_header as usize;
+        let pools = portion.iter().zip(bytes.chunks_exact(size));
+        let blocks = pools.flat_map(|(place, pool)| {
+            pool.get(header..).unwrap_or_default().chunks_exact(place.block_bytes as usize)
+        });
+        owners.learn(blocks.clone());
+        found.extend(blocks.filter_map(|block| owners.of_block(block)));
     }
     found
 }
@@ -144,35 +143,31 @@ fn find_candidates(peek: &Peek, layout: &Obmalloc, pools: &[Place], owners: &mut
 /// The buffers of those that own a large one.
 fn buffers(peek: &Peek, candidates: &[Owner]) -> Vec<Range<u64>> {
     let known = candidates.iter().filter_map(Owner::known);
-    let mut shaped: Vec<_> = candidates.iter().filter_map(Owner::shaped).collect();
-    shaped.sort_unstable_by_key(|shaped| shaped.dimensions);
-    let mut spans: Vec<(u64, usize)> = Vec::new();
-    let mut span_of = Vec::with_capacity(shaped.len());
-    for array in &shaped {
-        let end = array.dimensions.saturating_add(array.count * 8);
-        match spans.last_mut() {
-            Some((start, length)) if array.dimensions < *start + *length as u64 + NEAR => {
-                *length = (*length).max((end - *start) as usize);
-            }
-            _ => spans.push((array.dimensions, (end - array.dimensions) as usize)),
-        }
-        span_of.push(spans.len() - 1);
-    }
+    let shaped = with_room(candidates.iter().filter_map(Owner::shaped).collect());
+    let spans: Vec<(u64, usize)> = shaped.iter().map(|array| (array.dimensions, array.count as usize * 8)).collect();
     let mut bytes = Vec::new();
     let failed = peek.read_many(&spans, &mut bytes);
-    let offsets: Vec<usize> = spans
-        .iter()
-        .scan(0, |offset, (_, length)| Some(std::mem::replace(offset, *offset + length)))
-        .collect();
-    let sized = shaped.iter().zip(&span_of).filter(|(_, span)| failed.binary_search(span).is_err());
-    let sized = sized.filter_map(|(array, span)| {
-        let from = offsets[*span] + (array.dimensions - spans[*span].0) as usize;
-        let shape = (0..array.count as usize).map(|number| word(&bytes, from + number * 8));
-        let elements = shape.fold(Some(1u64), |product, dimension| product?.checked_mul(dimension));
-        let length = elements.and_then(|elements| elements.checked_mul(array.element_bytes))?;
-        (length >= LARGE).then(|| Some(array.data..array.data.checked_add(length)?)).flatten()
-    });
-    known.filter(|range| range.end - range.start >= LARGE).chain(sized).collect()
+    let mut rest = &bytes[..];
+    let mut sized = Vec::new();
+    for (index, (array, (_, length))) in shaped.iter().zip(&spans).enumerate() {
+        let (shape, behind) = rest.split_at_checked(*length).unwrap_or_default();
+        rest = behind;
+        let range = array.buffer(span::words(shape)).filter(|_| failed.binary_search(&index).is_err());
+        sized.extend(range);
+    }
+    known.chain(sized).filter(|range| range.end - range.start >= LARGE).collect()
+}
+
+/// Arrays that may be large: no other one, and no shape, begins within what would be a large buffer of theirs. So the
+/// shapes of many small ones need not be read.
+fn with_room(arrays: Vec<Shaped>) -> Vec<Shaped> {
+    let mut taken: Vec<u64> = arrays.iter().flat_map(|array| [array.data, array.dimensions]).collect();
+    taken.sort_unstable();
+    let has_room = |array: &Shaped| {
+        let next = taken.get(taken.partition_point(|taken| *taken <= array.data));
+        next.is_none_or(|next| next - array.data >= LARGE)
+    };
+    arrays.into_iter().filter(has_room).collect()
 }
 
 /// Whole pages of a buffer, if all of it is mapped; advice about huge pages splits mappings.

@@ -1,7 +1,10 @@
 //! For people: the verdict screen, its one-line form, and the long report.
 
 use nilometer_analysis::Run;
-use nilometer_analysis::model::{About, EstimatedSteps, Event, GrowthClass, Process, Series, Step};
+use nilometer_analysis::heap::model::Sum;
+use nilometer_analysis::model::{
+    About, EstimatedSteps, Event, GrowthClass, GrowthUnit, Process, Series, Step,
+};
 
 use crate::chart::Chart;
 use crate::layout::{Line, Style, Tone, fold};
@@ -11,6 +14,7 @@ use crate::text;
 
 const PROCESS_ROWS: usize = 20;
 const STEP_ROWS: usize = 20;
+const OBJECT_ROWS: usize = 15;
 const EVENT_ROWS: usize = 40;
 const EVENT_INDENT: usize = 12;
 
@@ -48,6 +52,7 @@ pub fn report(run: &Run, style: &Style) -> String {
         processes(run, style),
         phases(run, style),
         steps(run, style),
+        objects(run, style),
         events(run, style),
         method(run, style),
     ];
@@ -118,6 +123,44 @@ fn process_row(process: &Process) -> Vec<String> {
         text::count(process.minor_faults.saturating_add(process.major_faults)),
         format!("{}: {}", process.role, process.command),
     ]
+}
+
+/// What the heap tables of the run say.
+fn objects(run: &Run, style: &Style) -> String {
+    let Some(heap) = &run.heap else { return String::new() };
+    let mut table = Table::new(&["first", "last", "highest", "objects", "grows", "kind"]);
+    for kind in heap.kinds.iter().take(OBJECT_ROWS) {
+        let total = |sum: &Sum| text::bytes(sum.bytes + sum.payload_bytes);
+        let rate = match (kind.growth.class, kind.growth.bytes) {
+            (GrowthClass::Grows, Some(rate)) => {
+                let per = if kind.growth.per == GrowthUnit::Step { "step" } else { "min" };
+                format!("{}/{per}", text::signed_bytes(rate as i64))
+            }
+            (GrowthClass::Flat, _) => "flat".to_owned(),
+            _ => "cannot tell".to_owned(),
+        };
+        let objects = text::count(kind.last.count);
+        table.row(vec![
+            total(&kind.first),
+            total(&kind.last),
+            total(&kind.max),
+            objects,
+            rate,
+            kind.kind.clone(),
+        ]);
+    }
+    let shown = heap.kinds.len().min(OBJECT_ROWS) as u64;
+    let heading = format!(
+        "Python objects of process {} by kind, fastest growth first ({} of {}; {} from {} to {}, paused {:.0} ms at most)",
+        heap.pid,
+        text::count(shown),
+        text::count(heap.kinds.len() as u64 + heap.kinds_omitted),
+        text::counted(heap.tables, "table", "tables"),
+        text::duration(heap.first_s),
+        text::duration(heap.last_s),
+        heap.pause_ms_longest,
+    );
+    title(&heading, style) + &table.render(style)
 }
 
 fn phases(run: &Run, style: &Style) -> String {

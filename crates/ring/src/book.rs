@@ -183,8 +183,12 @@ impl Book {
 
     fn back_segment(&self, backing: &impl Backing, entry: &AtomicU32) -> Option<u64> {
         let header = self.header()?;
+        if header.full.load(Relaxed) != 0 {
+            return None;
+        }
         let offset = header.used_bytes.fetch_add(SEGMENT, Relaxed);
         if offset + SEGMENT > header.limit_bytes.load(Relaxed) || !backing.back(offset, SEGMENT) {
+            header.used_bytes.fetch_sub(SEGMENT, Relaxed);
             return None;
         }
         match entry.compare_exchange(0, (offset / PAGE) as u32, AcqRel, Acquire) {

@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_code_object_comes_back() {
-        let numbers = (0x030c_0000_u64 << 32 | 17).to_le_bytes();
+        let numbers = (0x030c_0000_u64 << 32 | 0x11).to_le_bytes();
         let words = written(&[
             (Kind::Module, 1, &[b"/lib/x.so", b"", &[0; 8], &[0; 8], &[0; 8], &[0; 8]]),
             (Kind::Code, 2, &[b"/a.py", b"f", &numbers, b"\x01\x02"]),

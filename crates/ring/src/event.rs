@@ -109,6 +109,7 @@ impl Mode {
         self.0 & flag != 0
     }
 
+    #[must_use]
     pub const fn with(self, flag: u32) -> Self {
         Self(self.0 | flag)
     }

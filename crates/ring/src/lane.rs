@@ -141,13 +141,10 @@ mod tests {
         for n in 0..10_000_u64 {
             let stacks = Stacks { native: (n * 7) as u32, python: 0 };
             let address = n * 4096;
-            let mut cursor = match producer.reserve() {
-                Ok(cursor) => cursor,
-                Err(Full) => {
-                    drain(&memory, &mut stream);
-                    producer.reserve().unwrap()
-                }
-            };
+            let mut cursor = producer.reserve().unwrap_or_else(|Full| {
+                drain(&memory, &mut stream);
+                producer.reserve().unwrap()
+            });
             encoder.alloc(&mut cursor, Source::Malloc, address, n, stacks);
             producer.publish(&cursor);
             expected.push(Event::Alloc { address, bytes: n, source: Source::Malloc, stacks });

@@ -9,14 +9,14 @@ use crate::definition::Code;
 pub fn line_of(code: &Code<'_>, offset: u32) -> Option<u32> {
     let first = i64::from(code.first_line);
     let line = match code.python & 0xff {
-        0..=9 => by_increments(code.lines, first, offset),
+        0..=9 => Some(by_increments(code.lines, first, offset)),
         10 => by_ranges(code.lines, first, offset),
         _ => by_locations(code.lines, first, offset),
     };
     line.and_then(|line| u32::try_from(line).ok())
 }
 
-fn by_increments(table: &[u8], first: i64, offset: u32) -> Option<i64> {
+fn by_increments(table: &[u8], first: i64, offset: u32) -> i64 {
     let (mut address, mut line) = (0_u32, first);
     for pair in table.chunks_exact(2) {
         address = address.saturating_add(u32::from(pair[0]));
@@ -25,7 +25,7 @@ fn by_increments(table: &[u8], first: i64, offset: u32) -> Option<i64> {
         }
         line += i64::from(pair[1].cast_signed());
     }
-    Some(line)
+    line
 }
 
 fn by_ranges(table: &[u8], first: i64, offset: u32) -> Option<i64> {

@@ -352,6 +352,8 @@ pub enum EventKind {
         #[serde(default)]
         span_ns: Option<u64>,
     },
+    /// What a thread of a Python process was doing at this moment, innermost frame first.
+    Stack { pid: i32, thread: String, frames: Vec<String> },
     /// Anything else worth a line in the report.
     Note { text: String },
 }

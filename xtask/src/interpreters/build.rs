@@ -28,11 +28,9 @@ pub fn run() -> Result<()> {
     if place.join("python").exists() {
         return Ok(());
     }
-    let suite = apt::read_codename()?;
-    let apt = Apt::open(home.join(".apt").join(format!("{suite}-source")), &suite, Packages::Source)?;
     let scratch = home.join(".building");
     fs::remove_dir_all(&scratch).ok();
-    let built = build(&apt, &format!("python{major}.{minor}"), &scratch).and_then(|()| {
+    let built = build(&home, &format!("python{major}.{minor}"), &scratch).and_then(|()| {
         fs::rename(scratch.join("done"), &place)
             .with_context(|| format!("cannot rename to {}", place.display()))
     });
@@ -40,20 +38,34 @@ pub fn run() -> Result<()> {
     built
 }
 
-fn build(apt: &Apt, package: &str, scratch: &Path) -> Result<()> {
+fn build(home: &Path, package: &str, scratch: &Path) -> Result<()> {
     println!("building {package} from its source, some minutes");
-    let source = scratch.join("source");
+    let (source, needs) = (scratch.join("source"), scratch.join("needs"));
     fs::create_dir_all(&source)?;
-    apt.download_source(package, scratch)?;
+    fetch_parts(home, package, scratch, &needs)?;
     let archive = find_archive(scratch)?;
     run_in(&source, "tar", &["-xf", &archive.display().to_string(), "--strip-components=1"])?;
+    let headers = format!("CPPFLAGS=-I{}", needs.join("usr/include/x86_64-linux-gnu").display());
+    let link = format!("LDFLAGS=-pie -L{}", needs.join("usr/lib/x86_64-linux-gnu").display());
     let configure =
-        ["-q", "--with-lto", "--without-ensurepip", "CFLAGS=-g0", "CFLAGS_NODIST=-fPIE", "LDFLAGS=-pie"];
+        ["-q", "--with-lto", "--without-ensurepip", "CFLAGS=-g0", "CFLAGS_NODIST=-fPIE", &headers, &link];
     run_in(&source, "./configure", &configure)?;
     let jobs = available_parallelism().map_or(1, usize::from);
     run_in(&source, "make", &["-s", &format!("-j{jobs}"), "python", "sharedmods"])?;
     run_in(&source, "strip", &["python"])?;
     assemble(&source, &scratch.join("done"), package)
+}
+
+/// The source, and what `ctypes` is made of.
+fn fetch_parts(home: &Path, package: &str, scratch: &Path, needs: &Path) -> Result<()> {
+    let suite = apt::read_codename()?;
+    let folder = |kind: &str| home.join(".apt").join(format!("{suite}-{kind}"));
+    Apt::open(folder("source"), &suite, Packages::Source)?.download_source(package, scratch)?;
+    let archives = scratch.join("archives");
+    fs::create_dir_all(&archives)?;
+    let apt = Apt::open(folder("binary"), &suite, Packages::Binary)?;
+    apt.download(&["libffi-dev".to_owned(), "libffi8".to_owned()], &archives)?;
+    fetch::unpack_all(&archives, needs)
 }
 
 /// Program, library and modules where an installation would have them.

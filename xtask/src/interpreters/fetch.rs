@@ -76,12 +76,18 @@ fn assemble(apt: &Apt, package: &str, scratch: &Path) -> Result<()> {
     packages.push(format!("lib{package}-dev"));
     apt.download(&packages, &archives)?;
     let root = scratch.join("root");
-    for archive in fs::read_dir(&archives)? {
-        unpack(&archive?.path(), &root)?;
-    }
+    unpack_all(&archives, &root)?;
     fs::remove_dir_all(&archives)?;
     write_launcher(scratch, &root, package)?;
     check(&scratch.join("python"))
+}
+
+/// Every package of a folder into one tree.
+pub fn unpack_all(archives: &Path, root: &Path) -> Result<()> {
+    for archive in fs::read_dir(archives)? {
+        unpack(&archive?.path(), root)?;
+    }
+    Ok(())
 }
 
 fn unpack(archive: &Path, root: &Path) -> Result<()> {

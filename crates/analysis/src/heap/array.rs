@@ -121,7 +121,9 @@ pub(super) fn arrays(heap: &Heap<'_>, set: &Set, limit: usize) -> Arrays {
     for it in &all {
         *sharers.entry(it.buffer).or_default() += 1;
     }
-    found.sort_by_cached_key(|it| Reverse((buffer(graph, *it).bytes, span(graph, *it).bytes)));
+    found.sort_by_cached_key(|it| {
+        Reverse((buffer(graph, *it).bytes, it.array == it.buffer, span(graph, *it).bytes))
+    });
     let more = found.len().saturating_sub(limit) as u64;
     found.truncate(limit);
     Arrays {

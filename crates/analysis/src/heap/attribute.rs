@@ -125,7 +125,7 @@ fn base_name(heap: &Heap<'_>, base: Base) -> String {
         Base::Module(module) => {
             heap.anchors().at(module).first().map_or("module".into(), |it| it.name.clone())
         }
-        Base::Root(root) => heap.graph().roots[root as usize].name.clone(),
+        Base::Root(root) => without_line(&heap.graph().roots[root as usize].name),
         Base::Nothing | Base::Group(_) => "(nothing found)".into(),
     }
 }
@@ -133,6 +133,13 @@ fn base_name(heap: &Heap<'_>, base: Base) -> String {
 /// Classes of the script itself are known by their bare names.
 fn short(kind: &str) -> &str {
     kind.strip_prefix("__main__.").unwrap_or(kind)
+}
+
+/// `train.py:33 step() batch` without its line: the next census meets the same variable at another one.
+fn without_line(name: &str) -> String {
+    let line = |rest: &str| rest.bytes().take_while(u8::is_ascii_digit).count();
+    let numbered = name.split_once(':').filter(|(_, rest)| rest[line(rest)..].starts_with(' '));
+    numbered.map_or_else(|| name.to_owned(), |(file, rest)| format!("{file}{}", &rest[line(rest)..]))
 }
 
 fn step_name(graph: &Graph, step: Step) -> String {
@@ -179,6 +186,8 @@ struct Namer<'h, 'g> {
     classes: FxHashMap<ObjectId, u32>,
     /// Dicts of a torch module that stand for its attributes.
     torch: Vec<NameId>,
+    /// For each root the first that has the same name.
+    roots: Vec<u32>,
 }
 
 impl<'h, 'g> Namer<'h, 'g> {
@@ -192,6 +201,7 @@ impl<'h, 'g> Namer<'h, 'g> {
             natures: graph.kinds.iter().map(|kind| kind.nature).collect(),
             classes: classes(heap),
             torch: torch.map(|place| place as NameId).collect(),
+            roots: roots(graph),
         }
     }
 
@@ -256,6 +266,12 @@ impl<'h, 'g> Namer<'h, 'g> {
             }
         }
     }
+}
+
+fn roots(graph: &Graph) -> Vec<u32> {
+    let mut first: FxHashMap<String, u32> = FxHashMap::default();
+    let numbered = (0..).zip(&graph.roots);
+    numbered.map(|(number, root)| *first.entry(without_line(&root.name)).or_insert(number)).collect()
 }
 
 /// Types by the kind of an instance that says it is of that type.
@@ -372,7 +388,8 @@ impl Resolver<'_, '_, '_> {
         match chosen.rank {
             Rank::Nothing => Placed::Key(Key { base: Base::Nothing, step: Step::Itself }),
             Rank::Frame | Rank::Root => {
-                Placed::Key(Key { base: Base::Root(chosen.holder), step: Step::Itself })
+                let base = Base::Root(self.namer.roots[chosen.holder as usize]);
+                Placed::Key(Key { base, step: Step::Itself })
             }
             _ => self.place_edge(chosen.holder, chosen.label),
         }
@@ -475,5 +492,19 @@ impl Resolver<'_, '_, '_> {
             Placed::Same(other) => other != group,
             Placed::Key(key) => self.keys[group as usize] != key,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_no_part_of_a_name() {
+        assert_eq!(without_line("train.py:33 step() batch"), "train.py step() batch");
+        assert_eq!(without_line("a:b.py:33 step() x"), "a:b.py:33 step() x");
+        assert_eq!(without_line("sys.modules"), "sys.modules");
+        assert_eq!(without_line("train.py: step() x"), "train.py step() x");
+        assert_eq!(without_line(":"), ":");
     }
 }

@@ -10,11 +10,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use nilometer_capture::heap_watch::Every;
 use nilometer_capture::relay::Steps;
 use nilometer_capture::watchdog::Amount;
 
 use crate::cmd::exit;
-use value::{parse_amount, parse_duration, parse_interval, parse_percent, parse_size};
+use value::{parse_amount, parse_duration, parse_every, parse_interval, parse_percent, parse_size};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -155,6 +156,11 @@ pub struct DepthArgs {
     /// No page-table walks: RSS only, the tree's total stays a wide interval
     #[arg(long)]
     pub no_slow: bool,
+    /// Keep tables of a Python process's objects: auto, every so long (30s), or every so many steps
+    /// (100steps); it is stopped for each, at most 1 % of the time
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto",
+          value_parser = parse_every)]
+    pub heap: Option<Every>,
     /// Watch this one process only, not the ones it starts
     #[arg(long)]
     pub single: bool,

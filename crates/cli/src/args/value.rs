@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nilometer_capture::heap_watch::Every;
 use nilometer_capture::watchdog::Amount;
 
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(5);
@@ -24,6 +25,23 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     };
     let duration = Duration::try_from_secs_f64(seconds).map_err(|_| "too long".to_owned())?;
     if duration > LONGEST_LOOK { Err("longer than a day".to_owned()) } else { Ok(duration) }
+}
+
+/// `auto`, `30s`, `100steps`.
+pub fn parse_every(text: &str) -> Result<Every, String> {
+    if text == "auto" {
+        return Ok(Every::Auto);
+    }
+    let Some(steps) = text.strip_suffix("steps").or_else(|| text.strip_suffix("step")) else {
+        return match parse_duration(text) {
+            Ok(time) if !time.is_zero() => Ok(Every::Time(time)),
+            _ => Err("use auto, a time as 30s, or a number of steps as 100steps".to_owned()),
+        };
+    };
+    match steps.trim().parse() {
+        Ok(steps) if steps > 0 => Ok(Every::Steps(steps)),
+        _ => Err(format!("`{steps}` is no number of steps")),
+    }
 }
 
 pub fn parse_interval(text: &str) -> Result<Duration, String> {

@@ -53,6 +53,7 @@ pub fn recording(args: &RecordingArgs, depth: Option<&DepthArgs>, interval: Dura
         max_log_bytes: args.max_log,
         budget_percent: depth.map_or(0.0, |d| d.budget),
         slow: depth.is_some_and(|d| !d.no_slow),
+        heap: depth.and_then(|d| d.heap),
         single: depth.is_some_and(|d| d.single),
         ..Options::default()
     }

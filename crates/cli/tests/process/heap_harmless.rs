@@ -102,17 +102,17 @@ fn look_at_busy(what: &str, censuses: usize) -> Vec<serde_json::Value> {
 
 #[test]
 fn a_target_that_collects_all_the_time() {
-    look_at_busy("collect", 10);
+    look_at_busy("collect", 5);
 }
 
 #[test]
 fn a_target_that_forks_all_the_time() {
-    look_at_busy("fork", 10);
+    look_at_busy("fork", 5);
 }
 
 #[test]
 fn a_target_that_allocates_all_the_time() {
-    look_at_busy("allocate", 10);
+    look_at_busy("allocate", 5);
 }
 
 #[test]

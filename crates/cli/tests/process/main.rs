@@ -35,6 +35,7 @@ mod heap_harmless;
 mod heap_refused;
 mod heap_seed;
 mod heap_target;
+mod heap_torch;
 
 mod attach;
 mod control;

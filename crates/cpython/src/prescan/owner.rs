@@ -4,20 +4,22 @@ use std::ops::Range;
 
 use nilometer_image::Memory as _;
 use nilometer_image::live::Peek;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::LARGE;
+use crate::census::heap::is_alive;
 use crate::layout::flag;
 use crate::locate::Python;
 use crate::payload::numpy;
 use crate::pool::word;
-use crate::reference::span::is_address;
+use crate::reference::span::{self, is_address};
 
 /// Headers of the collector, of the instance and of the debug allocator.
 const DISTANCES: [usize; 4] = [0, 16, 32, 48];
-/// Words that are no types are looked up at most so often.
-const MOST_MISSES: usize = 50_000;
+/// Types, and words that could be some.
+const MOST_TYPES: usize = 1 << 20;
 const MOST_BASES: usize = 16;
+const CACHE: usize = 1024;
 
 /// An object with a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +54,15 @@ impl Owner {
     }
 }
 
+impl Shaped {
+    /// The buffer, by the dimensions that were read.
+    pub fn buffer(&self, mut dimensions: impl Iterator<Item = u64>) -> Option<Range<u64>> {
+        let elements = dimensions.try_fold(1u64, |product, dimension| product.checked_mul(dimension))?;
+        let bytes = elements.checked_mul(self.element_bytes)?;
+        Some(self.data..self.data.checked_add(bytes)?)
+    }
+}
+
 /// What objects of a type are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sort {
@@ -66,44 +77,81 @@ pub(super) struct Owners<'a> {
     python: &'a Python,
     peek: &'a Peek,
     sorts: FxHashMap<u64, Option<Sort>>,
-    misses: usize,
+    /// Those met last, by the low bits of their address.
+    cache: Vec<(u64, Option<Sort>)>,
+    /// Where no type can be: types are too large for pools.
+    pools: FxHashSet<u64>,
     /// Element sizes by element type; none for those with references, and where it cannot be told.
     elements: FxHashMap<u64, Option<u64>>,
 }
 
 impl<'a> Owners<'a> {
-    pub fn new(python: &'a Python, peek: &'a Peek) -> Self {
+    /// `pools` are the bases of all.
+    pub fn new(python: &'a Python, peek: &'a Peek, pools: impl Iterator<Item = u64>) -> Self {
         let (sorts, elements) = (FxHashMap::default(), FxHashMap::default());
-        Self { python, peek, sorts, misses: 0, elements }
+        Self {
+            python,
+            peek,
+            sorts,
+            cache: vec![(0, None); CACHE],
+            pools: pools.collect(),
+            elements,
+        }
+    }
+
+    /// Finds out about all types that the objects in some blocks may have: at once, because each reading costs.
+    pub fn learn<'b>(&mut self, blocks: impl Iterator<Item = &'b [u8]>) {
+        let mut fresh = Vec::new();
+        for (body, type_) in blocks.flat_map(heads) {
+            let place = (type_ >> 4) as usize % CACHE;
+            if self.cache[place].0 != type_ && is_alive(&self.python.layout, word(body, 0)) {
+                self.cache[place] = (type_, self.sorts.get(&type_).copied().flatten());
+                if self.is_new(type_) {
+                    self.sorts.insert(type_, None);
+                    fresh.push(type_);
+                }
+            }
+        }
+        self.read_sorts(fresh);
+    }
+
+    /// Types are too large for pools.
+    fn is_new(&self, type_: u64) -> bool {
+        let pool = type_ - type_ % self.python.layout.obmalloc.pool_size.max(1);
+        self.sorts.len() < MOST_TYPES && !self.sorts.contains_key(&type_) && !self.pools.contains(&pool)
+    }
+
+    fn read_sorts(&mut self, mut fresh: Vec<u64>) {
+        let meta = self.python.layout.object.type_;
+        fresh.retain(|type_| self.peek.is_resident(&(type_ + meta..type_ + meta + 8)));
+        let spans: Vec<(u64, usize)> = fresh.iter().map(|type_| (type_ + meta, 8)).collect();
+        let mut bytes = Vec::new();
+        self.peek.read_many(&spans, &mut bytes);
+        for (type_, meta) in fresh.into_iter().zip(span::words(&bytes)) {
+            if meta == self.python.type_type {
+                let sort = self.read_sort(type_);
+                self.sorts.insert(type_, sort);
+                self.cache[(type_ >> 4) as usize % CACHE] = (type_, sort);
+            }
+        }
     }
 
     /// The buffer that the object in a block owns.
     pub fn of_block(&mut self, block: &[u8]) -> Option<Owner> {
-        DISTANCES.into_iter().find_map(|distance| {
-            let body = block.get(distance..)?;
-            let (count, type_) = (word(body, 0), word(body, 8));
-            if count == 0 || count >> 48 != 0 || !is_address(type_) {
-                return None;
-            }
-            match self.sort(type_)? {
-                Sort::Array => self.array(body),
-                Sort::ByteArray => self.byte_array(body),
-                Sort::CArray => self.c_array(body),
-            }
+        heads(block).find_map(|(body, type_)| match self.sort(type_)? {
+            _ if !is_alive(&self.python.layout, word(body, 0)) => None,
+            Sort::Array => self.array(body),
+            Sort::ByteArray => self.byte_array(body),
+            Sort::CArray => self.c_array(body),
         })
     }
 
-    fn sort(&mut self, type_: u64) -> Option<Sort> {
-        if let Some(known) = self.sorts.get(&type_) {
-            return *known;
+    #[inline]
+    fn sort(&self, type_: u64) -> Option<Sort> {
+        match self.cache[(type_ >> 4) as usize % CACHE] {
+            (cached, sort) if cached == type_ => sort,
+            _ => *self.sorts.get(&type_)?,
         }
-        if self.misses >= MOST_MISSES {
-            return None;
-        }
-        let sort = self.read_sort(type_);
-        self.misses += usize::from(sort.is_none());
-        self.sorts.insert(type_, sort);
-        sort
     }
 
     /// By the name of the type or of one of its bases.
@@ -166,6 +214,16 @@ impl<'a> Owners<'a> {
         let bytes = u64::from(self.peek.u32(description.checked_add(4)?)?).min(16);
         known(items, allocated.checked_mul(bytes)?)
     }
+}
+
+/// Where in a block an object may begin, and what its type would be.
+#[inline]
+fn heads(block: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
+    DISTANCES.into_iter().filter_map(|distance| {
+        let body = block.get(distance..)?;
+        let type_ = word(body, 8);
+        is_address(type_).then_some((body, type_))
+    })
 }
 
 fn known(start: u64, bytes: u64) -> Option<Owner> {

@@ -141,7 +141,8 @@ pub(super) fn arrays(arrays: &Arrays, page: &Page) -> String {
         out += &Line::new("native", native(&arrays.native_only)).render(page.style);
     }
     if !arrays.arrays.is_empty() {
-        let mut columns = Columns::new(&["Buffer", "Span", "Resident", "Shared", "Address", "Array"]);
+        let mut columns =
+            Columns::new(&["Buffer", "Span", "Elements", "Resident", "Shared", "Address", "Array"]);
         arrays.arrays.iter().for_each(|array| columns.row(array_cells(array)));
         out += &columns.render(page.style);
     }
@@ -157,19 +158,19 @@ fn native(native: &Sum) -> String {
 
 fn array_cells(array: &Array) -> Vec<String> {
     let sized = array.buffer_bytes > 0 || array.nominal_bytes > 0;
-    let unknown = if sized { "extent not known" } else { "not sized" };
-    let what = extent(&array.item).unwrap_or_else(|| unknown.into());
+    let unknown = if sized { "-" } else { "not sized" };
+    let path = array.path.as_deref().unwrap_or("(no root reaches it)");
     let view = if array.view { ", a view" } else { "" };
     let backing = array.backing.filter(|backing| *backing != "memory");
     let backing = backing.map_or_else(String::new, |backing| format!(", {backing}"));
-    let path = array.path.as_deref().unwrap_or("(no root reaches it)");
     vec![
         size(array.buffer_bytes),
         size(array.nominal_bytes),
+        extent(&array.item).unwrap_or_else(|| unknown.into()),
         array.buffer_resident_bytes.map_or_else(|| "-".into(), size),
         if array.sharers > 1 { text::count(array.sharers) } else { "-".into() },
         array.item.address.clone(),
-        format!("{path}  {what}{view}{backing}  {}", array.item.kind),
+        format!("{path}  {}{view}{backing}", array.item.kind),
     ]
 }
 

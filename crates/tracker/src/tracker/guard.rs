@@ -3,7 +3,7 @@
 //! It is one word of TLS: 0, or the stack address at the entry of the hook that holds it, with a bit that
 //! says whether the thread is inside the real allocator (mappings made there are the allocator's own) or
 //! inside the tracker. Because it is an address, a hook that was left by `longjmp` or an exception is noticed:
-//! a later call comes from further out on the same stack.
+//! a later call comes from further out on the same stack, or has overwritten the word that was there.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -38,8 +38,11 @@ impl Hold {
         if held != 0 {
             take_over(tls, held, entry)?;
         }
-        // SAFETY: as above.
-        unsafe { (*tls).hold = entry | REAL };
+        // SAFETY: as above; the entry is a word of the running hook's stack.
+        unsafe {
+            (*tls).hold_word = *(entry as *const usize);
+            (*tls).hold = entry | REAL;
+        }
         Ok(Self { tls, entry })
     }
 
@@ -48,11 +51,14 @@ impl Hold {
     pub fn nested(entry: usize) -> Option<Nested> {
         let tls = tls();
         // SAFETY: this thread's own bytes.
-        let held = unsafe { (*tls).hold };
+        let (held, word) = unsafe { ((*tls).hold, (*tls).hold_word) };
         (held & REAL != 0).then(|| {
-            // SAFETY: as above.
-            unsafe { (*tls).hold = entry };
-            Nested { hold: core::mem::ManuallyDrop::new(Self { tls, entry }), held }
+            // SAFETY: as in `take`.
+            unsafe {
+                (*tls).hold_word = *(entry as *const usize);
+                (*tls).hold = entry;
+            }
+            Nested { hold: core::mem::ManuallyDrop::new(Self { tls, entry }), held, word }
         })
     }
 
@@ -88,13 +94,28 @@ impl Drop for Hold {
 pub struct Nested {
     pub hold: core::mem::ManuallyDrop<Hold>,
     held: usize,
+    word: usize,
 }
 
 impl Drop for Nested {
     fn drop(&mut self) {
         // SAFETY: this thread's own bytes.
-        unsafe { (*self.hold.tls).hold = self.held };
+        unsafe {
+            (*self.hold.tls).hold_word = self.word;
+            (*self.hold.tls).hold = self.held;
+        }
     }
+}
+
+/// A holder that is still running lies further out and its return address is where it was. Stacks whose bounds
+/// are not known (a fiber's, a signal's) are not read: there the holder is taken to be alive.
+fn is_alive(tls: &Tls, holder: usize, entry: usize) -> bool {
+    if !on_stack(tls, holder) {
+        return true;
+    }
+    let further_in = entry < holder || !on_stack(tls, entry);
+    // SAFETY: a word of this thread's stack: further out than the entry, or of the stack that a signal left.
+    further_in && unsafe { *(holder as *const usize) } == tls.hold_word
 }
 
 /// The guard is set. Ours if its holder was abandoned; else the event is passed over and counted.
@@ -104,9 +125,7 @@ fn take_over(tls: *mut Tls, held: usize, entry: usize) -> Result<(), Busy> {
     // SAFETY: this thread's own bytes, and this function holds no reference across a call.
     let tls = unsafe { &mut *tls };
     let holder = held & !REAL;
-    // A holder that is still running lies further out, at a higher address. Other stacks (a signal's, a
-    // fiber's) cannot be compared: there the holder is taken to be alive.
-    if entry < holder || !on_stack(tls, entry) || !on_stack(tls, holder) {
+    if is_alive(tls, holder, entry) {
         if held & REAL != 0 {
             return Err(Busy::Allocator); // what the outer hook will tell, or the allocator's own business
         }

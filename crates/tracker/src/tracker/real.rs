@@ -88,14 +88,12 @@ const KNOWN: u32 = 2;
 #[cold]
 #[inline(never)]
 pub fn resolve() -> bool {
-    match STATE.compare_exchange(UNKNOWN, LOOKING, AcqRel, Acquire) {
-        Err(state) => state == KNOWN,
-        Ok(_) => {
-            find_all();
-            STATE.store(KNOWN, Release);
-            true
-        }
+    if let Err(state) = STATE.compare_exchange(UNKNOWN, LOOKING, AcqRel, Acquire) {
+        return state == KNOWN;
     }
+    find_all();
+    STATE.store(KNOWN, Release);
+    true
 }
 
 /// A function that was not there at the start (a library loaded later may have brought it).

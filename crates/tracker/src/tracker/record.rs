@@ -2,6 +2,7 @@
 
 use core::ffi::c_void;
 
+use nilometer_ring::Encoder;
 use nilometer_ring::event::{Level, Mode, Source, Stacks, mapping};
 
 use super::guard::Hold;
@@ -99,7 +100,7 @@ pub fn unfreed(hold: &Hold, mode: Mode, block: *mut c_void) {
     if mode.level() == Level::Sampled {
         sample::note(block as u64);
     }
-    thread::with(hold.tls(), |thread| thread.write(|encoder, out| encoder.unfree(out)));
+    thread::with(hold.tls(), |thread| thread.write(Encoder::unfree));
 }
 
 #[cold]

@@ -252,4 +252,5 @@ pub fn peer(fd: c_int) -> u32 {
     if got.is_ok() { peer.pid as u32 } else { 0 }
 }
 
+#[cfg(not(test))]
 pub(crate) use syscall;

@@ -76,7 +76,7 @@ impl Table {
     #[cold]
     pub fn insert(&self, key: u64, hash: u64, value: u64) {
         let capacity = self.view().map_or(0, |(_, bits)| 1_usize << bits);
-        if self.used.load(Relaxed) * 2 >= capacity {
+        if self.used.load(Relaxed) * 3 >= capacity * 2 {
             self.grow();
         }
         if let Some((entries, bits)) = self.view()
@@ -86,9 +86,9 @@ impl Table {
         }
     }
 
-    /// Four times as large.
+    /// Twice as large.
     fn grow(&self) {
-        let bits = self.view().map_or(FIRST_BITS, |(_, bits)| bits + 2);
+        let bits = self.view().map_or(FIRST_BITS, |(_, bits)| bits + 1);
         if bits > LAST_BITS || self.growing.swap(1, AcqRel) != 0 {
             return;
         }
@@ -176,8 +176,8 @@ mod tests {
     #[test]
     fn one_key_may_have_several_values() {
         let table = Table::new();
-        table.insert(5, hash(5, 1), 1 << 32 | 10);
-        table.insert(5, hash(5, 2), 2 << 32 | 20);
-        assert_eq!(table.find(5, hash(5, 2), |v| v >> 32 == 2), Some(2 << 32 | 20));
+        table.insert(5, hash(5, 1), 1 << 32 | 0xa);
+        table.insert(5, hash(5, 2), 2 << 32 | 0x14);
+        assert_eq!(table.find(5, hash(5, 2), |v| v >> 32 == 2), Some(2 << 32 | 0x14));
     }
 }

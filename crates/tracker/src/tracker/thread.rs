@@ -22,6 +22,8 @@ use super::{native, python};
 
 /// Events between two times told.
 const TICK_EVERY: u32 = 16;
+/// With so many lanes, some may belong to threads that are no more.
+const MANY: usize = 64;
 /// A full ring is waited for at most this long; the sum of the naps below is shorter.
 const NAPS: u32 = 80;
 const NAP_NS: i64 = 60_000;
@@ -121,9 +123,13 @@ fn control_entry(index: usize) -> Option<&'static AtomicU64> {
 fn claim(tid: u32, class: usize) -> Option<Lane> {
     let count = (COUNT.load(Acquire) as usize).min(MAX_LANES);
     let hint = HINT.load(Relaxed) as usize;
+    let from_hint = |n: usize| (n + hint) % count;
     (0..count)
-        .map(|n| (n + hint) % count)
+        .map(from_hint)
         .find_map(|index| take_free(index, tid, class))
+        .or_else(|| {
+            (0..if count < MANY { 0 } else { 4 }).map(from_hint).find_map(|n| take_from_dead(n, tid, class))
+        })
         .or_else(|| new_lane(tid, class))
         .or_else(|| (0..count).find_map(|index| take_from_dead(index, tid, class)))
 }
@@ -132,7 +138,8 @@ fn take_free(index: usize, tid: u32, class: usize) -> Option<Lane> {
     take_lane(index, class, |owner| (owner == 0).then_some(tid))
 }
 
-/// A thread that ended without its destructor (a raw `exit`) leaves its lane owned.
+/// A thread that ended without its destructor (a raw `exit`) leaves its lane owned. Looked at a few at a time,
+/// and only when there are many lanes: it costs a system call.
 #[cold]
 fn take_from_dead(index: usize, tid: u32, class: usize) -> Option<Lane> {
     let pid = sys::process_id();
@@ -150,8 +157,8 @@ fn take_lane(index: usize, class: usize, new_owner: impl Fn(u32) -> Option<u32>)
     let header = unsafe { &*start.cast::<LaneHeader>() };
     let owner = header.owner.load(Relaxed);
     let new = new_owner(owner)?;
-    header.owner.compare_exchange(owner, new, AcqRel, Relaxed).ok()?;
     HINT.store(index as u32 + 1, Relaxed);
+    header.owner.compare_exchange(owner, new, AcqRel, Relaxed).ok()?;
     Some(Lane { index, start, bytes, class })
 }
 

@@ -1,7 +1,7 @@
-//! What each thread has at a fixed place: 48 bytes, reached with two instructions.
+//! What each thread has at a fixed place: 56 bytes, reached with two instructions.
 //!
 //! Rust's `thread_local!` would allocate on first use through `__tls_get_addr` and run destructors. These
-//! bytes are in the initial TLS block of every thread, zero at its start, and cost the target 48 bytes of its
+//! bytes are in the initial TLS block of every thread, zero at its start, and cost the target 56 bytes of its
 //! static TLS reserve.
 
 use core::arch::{asm, global_asm};
@@ -12,9 +12,9 @@ global_asm!(
     ".section .tbss.nilo_tls,\"awT\",@nobits",
     ".p2align 3",
     ".type nilo_tls,@object",
-    ".size nilo_tls,48",
+    ".size nilo_tls,56",
     "nilo_tls:",
-    ".zero 48",
+    ".zero 56",
     ".text"
 );
 
@@ -27,6 +27,8 @@ pub struct Tls {
     pub countdown: i64,
     /// The guard; see `guard`.
     pub hold: usize,
+    /// The word at the holder's entry: its return address, as long as it is there.
+    pub hold_word: usize,
     /// The thread's own stack; 0 if unknown.
     pub stack_low: usize,
     pub stack_high: usize,
@@ -34,7 +36,7 @@ pub struct Tls {
     pub random: u64,
 }
 
-const _: () = assert!(size_of::<Tls>() == 48);
+const _: () = assert!(size_of::<Tls>() == 56);
 
 /// The thread's last destructor has run: its lane is given back.
 pub const DEAD: *mut Thread = core::ptr::dangling_mut();

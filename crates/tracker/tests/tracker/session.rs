@@ -163,9 +163,9 @@ impl Told {
     }
 
     /// The events around an address that was freed more often than handed out, to explain a failure.
-    pub fn oddities(&self) -> Vec<(u64, Vec<(usize, u32, Event)>)> {
+    pub fn oddities(&self) -> Vec<Vec<(usize, u32, Event)>> {
         let odd = self.balance.iter().filter(|(_, (count, _))| *count < 0).map(|(&address, _)| address);
-        odd.take(5).map(|odd| (odd, self.events_of(odd))).collect()
+        odd.take(5).map(|odd| self.events_of(odd)).collect()
     }
 
     fn events_of(&self, wanted: u64) -> Vec<(usize, u32, Event)> {

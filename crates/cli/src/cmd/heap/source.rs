@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use nilometer_capture::census::{self, CensusOptions, Mode};
+use nilometer_capture::census::{self, CensusOptions, Mode, Progress};
 use nilometer_cpython as cpython;
 use nilometer_trace::heap::{self, Graph, is_heap};
 use nilometer_trace::manifest::MANIFEST_FILE;
@@ -51,7 +51,7 @@ fn options(args: &CensusArgs) -> CensusOptions {
         mode,
         max_pause: args.max_pause,
         with_values: args.with_values,
-        progress: progress::show,
+        progress: Progress::new(progress::show),
         ..CensusOptions::default()
     }
 }

@@ -111,7 +111,7 @@ fn single_objects() {
      deep     9,000 objects (1.0 MiB + 16.0 MiB payload) reachable in all
      frees    100 objects (70.0 KiB + 14.3 MiB payload) if it went
      arrays   2,197,512 elements in 40 buffers, 15.2 MiB; 44 arrays span 2,200,000 elements, 16.8 MiB,
-              if shared ones are counted each time; 1 not sized
+              if shared ones are counted each time; the extent of 1 array is not known
      Row  Count   %     Size   Payload  Cumulative    %  Kind
        0     44  37  4.8 KiB  15.2 MiB    15.2 MiB  100  numpy.ndarray
      8 more rows: 76 objects, 75.2 KiB (--top all)
@@ -123,10 +123,10 @@ fn lists_of_objects() {
     let (summary, page) = (&example::summary(), &page("4711"));
     insta::assert_snapshot!(heap::render_arrays(summary, &example::arrays(), page), @r"
     2,197,512 elements in 40 buffers, 15.2 MiB; 44 arrays span 2,200,000 elements, 16.8 MiB, if shared
-    ones are counted each time; 1 not sized
+    ones are counted each time; the extent of 1 array is not known
      native   122.1 MiB in 22 buffers that only C++ holds
-      Buffer   Span  Resident  Shared  Address  Array
-     1.6 KiB  800 B   1.6 KiB       2   0x6000  train.model.layers[3].weight  float64 (100), a view, sh…
+      Buffer   Span       Elements  Resident  Shared  Address  Array
+     1.6 KiB  800 B  float64 (100)   1.6 KiB       2   0x6000  train.model.layers[3].weight  torch.nn.p…
      43 more arrays (--top all)
     next → nilo heap paths 4711 0x6000
     ");

@@ -88,14 +88,12 @@ extern "C" fn on_reallocarray(
     entry: usize,
     frame: usize,
 ) -> *mut c_void {
-    match count.checked_mul(bytes) {
-        Some(total) => on_realloc(old, total, entry, frame),
-        None => {
-            // SAFETY: this thread's errno.
-            unsafe { *libc::__errno_location() = libc::ENOMEM };
-            null_mut()
-        }
-    }
+    let Some(total) = count.checked_mul(bytes) else {
+        // SAFETY: this thread's errno.
+        unsafe { *libc::__errno_location() = libc::ENOMEM };
+        return null_mut();
+    };
+    on_realloc(old, total, entry, frame)
 }
 
 extern "C" fn on_posix_memalign(

@@ -16,8 +16,12 @@ use super::node;
 use super::process::control;
 use super::record::Caller;
 use super::tls::{Tls, on_stack};
-pub use object::{begin, forked, function_start, unloaded};
+pub use object::forked;
+use object::function_start;
+#[cfg(not(test))]
+pub use object::{begin, unloaded};
 use rule::Rule;
+#[cfg(not(test))]
 pub use rule::set_initialiser;
 
 /// Frames that can be kept of a stack.

@@ -170,16 +170,16 @@ fn add(object: &Object) -> u32 {
     let mut path = [0_u8; 512];
     let length = path_of(object, &mut path);
     let path = path.get(..length).unwrap_or(&[]);
-    let build_id = build_id(object).unwrap_or(&[]);
-    let identity = fingerprint(path) ^ fingerprint(build_id).rotate_left(7);
-    let epoch = next_epoch(object, identity);
-    let id = BOOK.next_id();
     let bias = if object.link_map.is_null() {
         object.start
     } else {
         // SAFETY: the loader's record of a loaded object.
         unsafe { (*object.link_map).bias }
     };
+    let build_id = build_id(object, bias).unwrap_or(&[]);
+    let identity = fingerprint(path) ^ fingerprint(build_id).rotate_left(7);
+    let epoch = next_epoch(object, identity);
+    let id = BOOK.next_id();
     let word = |value: usize| (value as u64).to_le_bytes();
     let parts: [&[u8]; 6] =
         [path, build_id, &word(object.start), &word(object.end), &word(bias), &word(epoch as usize)];
@@ -231,21 +231,32 @@ fn path_of(object: &Object, into: &mut [u8]) -> usize {
     length
 }
 
-/// The GNU build id, from the program headers in memory.
-fn build_id(object: &Object) -> Option<&[u8]> {
-    let image = object.bytes_from(object.start);
-    let long = |at: usize| image.get(at..at + 8)?.try_into().ok().map(usize::from_le_bytes);
-    let short = |at: usize| image.get(at..at + 2)?.try_into().ok().map(u16::from_le_bytes);
-    if image.get(..4)? != b"\x7fELF" {
+/// Bytes of an object, if they are mapped. Tools that rewrite libraries move headers and notes about, so that
+/// nothing in them can be believed before it is tried.
+fn peek(object: &Object, address: usize, length: usize) -> Option<&[u8]> {
+    let end = address.checked_add(length)?;
+    let inside = address >= object.start && end <= object.end && (8..4096).contains(&length);
+    if !inside || !sys::readable(address) || !sys::readable(end - 8) {
         return None;
     }
-    let (table, size, count) = (long(32)?, usize::from(short(54)?), usize::from(short(56)?));
-    (0..count).find_map(|n| {
-        let at = table + n * size;
-        let is_note = image.get(at..at + 4)? == libc::PT_NOTE.to_le_bytes();
-        // The first segment of a shared object starts at address 0, as its file does.
-        let (start, length) = (long(at + 8)?, long(at + 32)?);
-        is_note.then(|| find_note(image.get(start..start + length)?)).flatten()
+    // SAFETY: inside the object, shorter than a page, and readable at both ends.
+    Some(unsafe { core::slice::from_raw_parts(address as *const u8, length) })
+}
+
+/// The GNU build id, from the program headers in memory.
+fn build_id(object: &Object, bias: usize) -> Option<&[u8]> {
+    let header = peek(object, object.start, 64)?;
+    let long = |bytes: &[u8], at: usize| bytes.get(at..at + 8)?.try_into().ok().map(usize::from_le_bytes);
+    let short = |at: usize| header.get(at..at + 2)?.try_into().ok().map(u16::from_le_bytes);
+    if header.get(..4)? != b"\x7fELF" {
+        return None;
+    }
+    let (table, size, count) = (long(header, 32)?, usize::from(short(54)?), usize::from(short(56)?));
+    let segments = peek(object, object.start.checked_add(table)?, size * count)?;
+    segments.chunks_exact(size.max(1)).find_map(|segment| {
+        let is_note = segment.get(..4)? == libc::PT_NOTE.to_le_bytes();
+        let (start, length) = (long(segment, 16)?, long(segment, 32)?); // p_vaddr, p_filesz
+        is_note.then(|| find_note(peek(object, bias.wrapping_add(start), length)?)).flatten()
     })
 }
 
@@ -257,7 +268,7 @@ fn find_note(mut notes: &[u8]) -> Option<&[u8]> {
         let start = 12 + (name as usize).next_multiple_of(4);
         let end = start + description as usize;
         if kind == BUILD_ID && notes.get(12..16)? == b"GNU\0" {
-            return notes.get(start..end);
+            return notes.get(start..end).filter(|id| id.len() <= 64);
         }
         notes = notes.get(end.next_multiple_of(4)..)?;
     }

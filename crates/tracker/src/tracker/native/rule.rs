@@ -110,7 +110,7 @@ impl Rule {
     }
 }
 
-const BITS: u32 = 16;
+const BITS: u32 = 17;
 
 /// A rule of another address may be written at any time: the key is read before and after.
 #[repr(C)]

@@ -54,7 +54,11 @@ pub fn wrap() {
         return;
     }
     // SAFETY: the functions of these names have this type.
-    let (get, set): (Exchange, Exchange) = unsafe { (core::mem::transmute(get), core::mem::transmute(set)) };
+    let (get, set) = unsafe {
+        let get: Exchange = core::mem::transmute(get);
+        let set: Exchange = core::mem::transmute(set);
+        (get, set)
+    };
     for domain in [1, 2] {
         let original = ORIGINALS.0.get().cast::<Allocator>().wrapping_add(domain);
         // SAFETY: `original` is one of the three places; the lock is held (see above).
