@@ -44,7 +44,7 @@ impl Control {
     pub fn open(pid: i32) -> std::io::Result<Self> {
         let directory = private_directory()?;
         remove_abandoned(&directory);
-        let path = directory.join(format!("{pid}.sock"));
+        let path = path_in(&directory, pid);
         let _ = std::fs::remove_file(&path); // of a process that had our pid and was killed
         let listener = UnixListener::bind(&path)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
@@ -87,6 +87,16 @@ fn serve(stream: &UnixStream, respond: &mut impl FnMut(Request) -> Value) -> std
         }
     };
     writeln!(&*stream, "{answer}")
+}
+
+/// Where the recording by process `pid` listens, if it is one of this user.
+pub fn socket_of(pid: i32) -> Option<PathBuf> {
+    let path = path_in(&private_directory().ok()?, pid);
+    path.exists().then_some(path)
+}
+
+fn path_in(directory: &Path, pid: i32) -> PathBuf {
+    directory.join(format!("{pid}.sock"))
 }
 
 /// Sockets of recordings that were killed: their process is gone and nobody listens. (A process of another

@@ -90,6 +90,11 @@ impl HeapWatch {
         self.holding.load(Ordering::Acquire)
     }
 
+    /// Tables taken so far.
+    pub fn tables(&self) -> u64 {
+        self.tables
+    }
+
     pub fn step(&mut self) {
         self.steps += 1;
     }

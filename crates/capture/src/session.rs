@@ -205,6 +205,7 @@ impl Session {
             "command": self.manifest.command,
             "ticks": ticks,
             "missed_ticks": missed_ticks,
+            "heap_tables": self.heap.tables(),
             "tree": {"low_bytes": tree.low_kib * 1024, "high_bytes": tree.high_kib * 1024},
             "processes": processes,
         })

@@ -6,7 +6,7 @@
 mod chunk;
 mod owner;
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use nilometer_image::Mapping;
 use nilometer_image::live::Peek;
@@ -21,13 +21,19 @@ use owner::{Owner, Owners, Shaped};
 /// Smaller buffers are copied: leaving them out would save nothing.
 const LARGE: u64 = 1 << 20;
 const PAGE: u64 = 4096;
-/// Blocks of objects that may own a buffer: `bytearray` is the smallest, an array of a class with a dict the largest.
-const BLOCKS: std::ops::RangeInclusive<u32> = 64..=192;
+/// Blocks of arrays, and of arrays of a class, which has a dict; before numpy 1.20 they were smaller.
+const ARRAYS: RangeInclusive<u32> = 96..=144;
+const OLD_ARRAYS: RangeInclusive<u32> = 80..=80;
+/// Blocks of `bytearray` and `array.array`. Many others are as large, and few of these: not all are read.
+const OTHERS: RangeInclusive<u32> = 64..=64;
+const MOST_OTHERS: usize = 16 << 20;
+/// The library with numpy's arrays.
+const NUMPY: &str = "_multiarray_umath";
 /// Looks per arena: if none of them hits a pool, the others are not tried.
 const LOOKS: u64 = 4;
 const MOST_LOOKS: usize = 1 << 20;
-/// Pools are read in portions, and no more of them than this in all.
-const PORTION: usize = 4 << 20;
+/// Pools are read in portions, and no more of them than this.
+const PORTION: usize = 1 << 20;
 const MOST_BYTES: usize = 512 << 20;
 
 /// Page-aligned insides of large buffers that hold no references. A read of the shapes takes a while in which the
@@ -36,7 +42,15 @@ pub fn prescan(python: &Python, peek: &Peek) -> Vec<Range<u64>> {
     let layout = &python.layout.obmalloc;
     let pools = find_pools(peek, layout);
     let mut owners = Owners::new(python, peek, pools.iter().map(|place| place.base));
-    let candidates = find_candidates(peek, layout, &pools, &mut owners);
+    let mut reading = Reading { peek, layout, pools: &pools, owners: &mut owners, found: Vec::new() };
+    if peek.modules().find(|name| name.contains(NUMPY)).is_some() {
+        reading.read(&ARRAYS, MOST_BYTES);
+        if !reading.owners.has_arrays() {
+            reading.read(&OLD_ARRAYS, MOST_BYTES);
+        }
+    }
+    reading.read(&OTHERS, MOST_OTHERS);
+    let candidates = reading.found;
     let mut found = buffers(peek, &candidates);
     // A buffer that malloc mapped begins 16 bytes into a chunk; the next one may be a text.
     let chunks = found.iter().filter(|range| range.start % PAGE == 16).map(|range| range.start - 16);
@@ -121,30 +135,47 @@ fn headers(peek: &Peek, layout: &Obmalloc, bases: &[u64]) -> Vec<Place> {
         .collect()
 }
 
-/// Reads the pools and picks what may own a large buffer.
-fn find_candidates(peek: &Peek, layout: &Obmalloc, pools: &[Place], owners: &mut Owners<'_>) -> Vec<Owner> {
-    let size = layout.pool_size as usize;
-    let (mut found, mut bytes) = (Vec::new(), Vec::new());
-    let pools: Vec<&Place> = pools.iter().filter(|place| BLOCKS.contains(&place.block_bytes)).collect();
-    for portion in pools.chunks((PORTION / size).max(1)).take(MOST_BYTES / PORTION) {
-        let spans: Vec<(u64, usize)> = portion.iter().map(|place| (place.base, size)).collect();
-        peek.read_many(&spans, &mut bytes);
-        let header = layout.pool_header as usize;
-        let pools = portion.iter().zip(bytes.chunks_exact(size));
+/// Reads pools and picks what may own a large buffer.
+struct Reading<'a, 'p> {
+    peek: &'a Peek,
+    layout: &'a Obmalloc,
+    pools: &'a [Place],
+    owners: &'a mut Owners<'p>,
+    found: Vec<Owner>,
+}
+
+impl Reading<'_, '_> {
+    /// Pools with blocks of some sizes, spread evenly where there are too many.
+    fn read(&mut self, blocks: &RangeInclusive<u32>, most_bytes: usize) {
+        let size = self.layout.pool_size as usize;
+        let pools: Vec<&Place> = self.pools.iter().filter(|place| blocks.contains(&place.block_bytes)).collect();
+        let step = (pools.len() * size).div_ceil(most_bytes).max(1);
+        let pools: Vec<&Place> = pools.into_iter().step_by(step).collect();
+        let mut bytes = Vec::new();
+        for portion in pools.chunks((PORTION / size).max(1)) {
+            let spans: Vec<(u64, usize)> = portion.iter().map(|place| (place.base, size)).collect();
+            self.peek.read_many(&spans, &mut bytes);
+            self.pick(portion, &bytes);
+        }
+    }
+
+    fn pick(&mut self, pools: &[&Place], bytes: &[u8]) {
+        let (size, header) = (self.layout.pool_size as usize, self.layout.pool_header as usize);
+        let pools = pools.iter().zip(bytes.chunks_exact(size));
         let blocks = pools.flat_map(|(place, pool)| {
             pool.get(header..).unwrap_or_default().chunks_exact(place.block_bytes as usize)
         });
-        owners.learn(blocks.clone());
-        found.extend(blocks.filter_map(|block| owners.of_block(block)));
+        self.owners.learn(blocks.clone());
+        self.found.extend(blocks.filter_map(|block| self.owners.of_block(block)));
     }
-    found
 }
 
 /// The buffers of those that own a large one.
 fn buffers(peek: &Peek, candidates: &[Owner]) -> Vec<Range<u64>> {
     let known = candidates.iter().filter_map(Owner::known);
     let shaped = with_room(candidates.iter().filter_map(Owner::shaped).collect());
-    let spans: Vec<(u64, usize)> = shaped.iter().map(|array| (array.dimensions, array.count as usize * 8)).collect();
+    let spans: Vec<(u64, usize)> =
+        shaped.iter().map(|array| (array.dimensions, array.count as usize * 8)).collect();
     let mut bytes = Vec::new();
     let failed = peek.read_many(&spans, &mut bytes);
     let mut rest = &bytes[..];

@@ -183,7 +183,6 @@ fn rare(code: u8, bytes: &mut Bytes<'_>) -> Result<Event, Error> {
             Event::Discard { address, bytes: length, lazily: lazily != 0 }
         }
         op::FORK => Event::Fork { child: small(bytes)? },
-        op::LOAD => Event::Load { module: small(bytes)? },
         op::UNLOAD => Event::Unload { module: small(bytes)? },
         _ => return Err(Error::Operation(code)),
     })

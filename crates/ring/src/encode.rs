@@ -145,8 +145,8 @@ impl Encoder {
         out.number(u64::from(child));
     }
 
-    pub fn module(&mut self, out: &mut Cursor, module: u32, loaded: bool) {
-        out.byte(if loaded { op::LOAD } else { op::UNLOAD });
+    pub fn unload(&mut self, out: &mut Cursor, module: u32) {
+        out.byte(op::UNLOAD);
         out.number(u64::from(module));
     }
 

@@ -20,7 +20,6 @@ pub(crate) mod op {
     pub const BREAK: u8 = 15;
     pub const DISCARD: u8 = 16;
     pub const FORK: u8 = 17;
-    pub const LOAD: u8 = 18;
     pub const UNLOAD: u8 = 19;
 
     pub const MASK: u8 = 0x1f;
@@ -180,10 +179,7 @@ pub enum Event {
     Fork {
         child: u32,
     },
-    /// A library was seen for the first time: number of its definition.
-    Load {
-        module: u32,
-    },
+    /// A library went away: the number of its definition.
     Unload {
         module: u32,
     },

@@ -16,7 +16,7 @@ fn manifest(run: &Path) -> Value {
     serde_json::from_slice(&text).expect("JSON")
 }
 
-fn socket_of(run: &Path) -> PathBuf {
+pub fn socket_of(run: &Path) -> PathBuf {
     manifest(run)["control_socket"].as_str().expect("a socket").into()
 }
 
@@ -29,7 +29,7 @@ pub fn after_ticks(run: &Path, count: u64) {
 }
 
 /// One line to the socket, one line back.
-fn ask(socket: &Path, line: &str) -> Value {
+pub fn ask(socket: &Path, line: &str) -> Value {
     let stream = UnixStream::connect(socket).expect("it listens");
     writeln!(&stream, "{line}").expect("it reads");
     let mut answer = String::new();

@@ -33,6 +33,7 @@ mod limited;
 mod heap;
 mod heap_harmless;
 mod heap_refused;
+mod heap_run;
 mod heap_seed;
 mod heap_target;
 mod heap_torch;

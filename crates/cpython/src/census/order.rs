@@ -3,14 +3,14 @@
 //! Objects of pools are in order already; the others, few of them, are put between.
 
 use nilometer_image::Image;
-use nilometer_trace::heap::{Edges, Graph, Label, Objects, Origin, Payload, Root};
+use nilometer_trace::heap::{Edges, Graph, Objects, Origin, Payload, Root};
 
 use super::closure::Closure;
 use super::heap::{Found as Number, Heap};
 use crate::payload::{Buffer, backing};
 use crate::root::{Claim, Roots};
 
-/// How the two orders go together.
+/// How the two orders go together. Columns are put in order where they stand: they are large.
 struct Order {
     /// Objects outside of the pools by address, each with the number of objects in pools before it.
     outside: Vec<(usize, Number)>,
@@ -23,71 +23,74 @@ impl Order {
     fn new(heap: &Heap<'_>) -> Self {
         let in_pools = heap.in_pools.min(heap.address.len());
         let (pooled, rest) = heap.address.split_at(in_pools);
-        let mut outside: Vec<(u64, Number)> = rest
-            .iter()
-            .enumerate()
-            .map(|(index, address)| (*address, (in_pools + index) as Number))
-            .collect();
+        let mut outside: Vec<(u64, Number)> =
+            rest.iter().enumerate().map(|(index, address)| (*address, (in_pools + index) as Number)).collect();
         outside.sort_unstable();
-        let place =
-            |(address, number): (u64, Number)| (pooled.partition_point(|pooled| *pooled < address), number);
+        let place = |(address, number): (u64, Number)| (pooled.partition_point(|pooled| *pooled < address), number);
         let outside: Vec<(usize, Number)> = outside.into_iter().map(place).collect();
-        let mut order = Self { outside, in_pools, rank: vec![0; heap.address.len()] };
-        order.rank_all();
-        order
-    }
-
-    fn rank_all(&mut self) {
-        let mut rank = std::mem::take(&mut self.rank);
-        let mut next = 0;
-        self.runs(|run| {
-            for number in run {
-                rank[number] = next;
-                next += 1;
-            }
-        });
-        self.rank = rank;
-    }
-
-    /// Numbers of discovery in the order of address, as runs.
-    fn runs(&self, mut each: impl FnMut(std::ops::Range<usize>)) {
-        let mut from = 0;
-        for (place, number) in &self.outside {
-            each(from..*place);
-            each(*number as usize..*number as usize + 1);
+        let mut rank: Vec<u32> = (0..heap.address.len() as u32).collect();
+        let mut from = in_pools;
+        for (before, (place, number)) in outside.iter().enumerate().rev() {
+            rank[*place..from].iter_mut().for_each(|rank| *rank += before as u32 + 1);
+            rank[*number as usize] = (place + before) as u32;
             from = *place;
         }
-        each(from..self.in_pools);
+        Self { outside, in_pools, rank }
     }
 
-    fn column<T: Copy>(&self, column: &[T]) -> Vec<T> {
-        let mut sorted = Vec::with_capacity(column.len());
-        self.runs(|run| sorted.extend_from_slice(column.get(run).unwrap_or_default()));
-        sorted
+    /// Puts a column with one entry per object in order.
+    fn sort<T: Copy>(&self, column: &mut [T]) {
+        let rest = column.get(self.in_pools..).unwrap_or_default().to_vec();
+        let (mut from, mut to) = (self.in_pools, column.len());
+        for (place, number) in self.outside.iter().rev() {
+            let run = from - place;
+            column.copy_within(*place..from, to - run);
+            to -= run + 1;
+            column[to] = rest[*number as usize - self.in_pools];
+            from = *place;
+        }
     }
 
-    fn edges(&self, closure: &Closure) -> Edges {
-        let mut start = Vec::with_capacity(closure.start.len());
-        let mut to = Vec::with_capacity(closure.to.len());
-        let mut label: Vec<Label> = Vec::with_capacity(closure.label.len());
-        self.runs(|run| {
-            let (Some(from), Some(end)) = (closure.start.get(run.start), closure.start.get(run.end)) else {
-                return;
-            };
-            // All of a run move by the same distance.
-            let shift = (to.len() as u32).wrapping_sub(*from);
-            start.extend(closure.start[run].iter().map(|start| start.wrapping_add(shift)));
-            let range = *from as usize..*end as usize;
-            to.extend(closure.to[range.clone()].iter().map(|target| self.rank[*target as usize]));
-            label.extend_from_slice(closure.label.get(range).unwrap_or_default());
-        });
-        start.push(to.len() as u32);
+    /// The same for a column with one entry per reference; `start` is still in the old order.
+    fn sort_references<T: Copy>(&self, column: &mut [T], start: &[u32]) {
+        let at = |object: usize| start[object] as usize;
+        let first = at(self.in_pools);
+        let rest = column.get(first..).unwrap_or_default().to_vec();
+        let (mut from, mut to) = (self.in_pools, column.len());
+        for (place, number) in self.outside.iter().rev() {
+            let run = at(from) - at(*place);
+            column.copy_within(at(*place)..at(from), to - run);
+            let own = at(*number as usize) - first..at(*number as usize + 1) - first;
+            to -= run + own.len();
+            column[to..to + own.len()].copy_from_slice(&rest[own]);
+            from = *place;
+        }
+    }
+
+    fn edges(&self, closure: &mut Closure) -> Edges {
+        let (mut start, mut to) = (std::mem::take(&mut closure.start), std::mem::take(&mut closure.to));
+        let mut label = std::mem::take(&mut closure.label);
+        self.sort_references(&mut to, &start);
+        if !label.is_empty() {
+            self.sort_references(&mut label, &start);
+        }
+        to.iter_mut().for_each(|target| *target = self.rank[*target as usize]);
+        // Numbers of references are sorted like any column, then summed up again.
+        for object in 0..start.len() - 1 {
+            start[object] = start[object + 1] - start[object];
+        }
+        let objects = start.len() - 1;
+        self.sort(&mut start[..objects]);
+        let mut sum = 0;
+        for entry in &mut start[..objects] {
+            sum += std::mem::replace(entry, sum);
+        }
         Edges { start, to, label }
     }
 }
 
 /// Puts everything together; the roots beside it, to be judged.
-pub(crate) fn graph(heap: Heap<'_>, mut closure: Closure, roots: &Roots) -> (Graph, Vec<(Root, Claim)>) {
+pub(crate) fn graph(mut heap: Heap<'_>, mut closure: Closure, roots: &Roots) -> (Graph, Vec<(Root, Claim)>) {
     let order = Order::new(&heap);
     let mut limits = Vec::new();
     if closure.not_sized > 0 {
@@ -97,9 +100,7 @@ pub(crate) fn graph(heap: Heap<'_>, mut closure: Closure, roots: &Roots) -> (Gra
     if closure.cut {
         limits.push("more references than can be numbered: the rest are left out".to_owned());
     }
-    let edges = order.edges(&closure);
-    closure.to = Vec::new();
-    closure.label = Vec::new();
+    let edges = order.edges(&mut closure);
     let mut payloads: Vec<Payload> = closure
         .buffers
         .iter()
@@ -110,14 +111,18 @@ pub(crate) fn graph(heap: Heap<'_>, mut closure: Closure, roots: &Roots) -> (Gra
         (Root { object: order.rank[target as usize], holder, name: name.to_owned() }, claim)
     });
     let roots = roots.collect();
+    order.sort(&mut heap.address);
+    order.sort(&mut heap.type_of);
+    order.sort(&mut closure.bytes);
+    order.sort(&mut closure.refcount);
     let graph = Graph {
         origin: Origin { limits, ..Origin::default() },
         kinds: heap.types.kinds(),
         objects: Objects {
-            address: order.column(&heap.address),
-            kind: order.column(&heap.type_of),
-            bytes: order.column(&closure.bytes),
-            refcount: order.column(&closure.refcount),
+            address: heap.address,
+            kind: heap.type_of,
+            bytes: closure.bytes,
+            refcount: closure.refcount,
         },
         edges,
         payloads,

@@ -89,14 +89,7 @@ impl<'a> Owners<'a> {
     /// `pools` are the bases of all.
     pub fn new(python: &'a Python, peek: &'a Peek, pools: impl Iterator<Item = u64>) -> Self {
         let (sorts, elements) = (FxHashMap::default(), FxHashMap::default());
-        Self {
-            python,
-            peek,
-            sorts,
-            cache: vec![(0, None); CACHE],
-            pools: pools.collect(),
-            elements,
-        }
+        Self { python, peek, sorts, cache: vec![(0, None); CACHE], pools: pools.collect(), elements }
     }
 
     /// Finds out about all types that the objects in some blocks may have: at once, because each reading costs.
@@ -113,6 +106,11 @@ impl<'a> Owners<'a> {
             }
         }
         self.read_sorts(fresh);
+    }
+
+    /// Whether a type of arrays was met.
+    pub fn has_arrays(&self) -> bool {
+        self.sorts.values().any(|sort| *sort == Some(Sort::Array))
     }
 
     /// Types are too large for pools.

@@ -34,8 +34,7 @@ fn encode(stream: &mut Vec<u8>, encoder: &mut Encoder, event: Event) {
         Event::Break { address, stacks } => encoder.program_break(out, address, stacks),
         Event::Discard { address, bytes, lazily } => encoder.discard(out, address, bytes, lazily),
         Event::Fork { child } => encoder.fork(out, child),
-        Event::Load { module } => encoder.module(out, module, true),
-        Event::Unload { module } => encoder.module(out, module, false),
+        Event::Unload { module } => encoder.unload(out, module),
     });
 }
 
@@ -122,6 +121,19 @@ fn a_block_freed_soon_costs_two_bytes_and_a_repeated_one_three() {
     assert_eq!(stream.len() - first, 2);
     put(&mut stream, |out| encoder.alloc(out, Source::Malloc, 0x5555_0000_1080, 100, stacks));
     assert_eq!(stream.len() - first, 4);
+}
+
+#[test]
+fn the_example_of_the_format_is_what_is_written() {
+    let (mut stream, mut encoder) = (Vec::new(), Encoder::default());
+    let stacks = Stacks { native: 70_000, python: 80_000 };
+    put(&mut stream, |out| encoder.alloc(out, Source::Malloc, 0x5555_0000_0000, 100, stacks));
+    put(&mut stream, |out| encoder.free(out, 0x5555_0000_0000));
+    put(&mut stream, |out| encoder.alloc(out, Source::Malloc, 0x5555_0000_0080, 100, stacks));
+    let bytes: Vec<String> = stream.iter().map(|byte| format!("{byte:02x}")).collect();
+    let format = include_str!("../../FORMAT.md");
+    assert!(format.contains(&format!("`{}`", bytes[..15].join(" "))), "{bytes:?}");
+    assert_eq!(bytes[15..].join(" "), "25 00 e1 20");
 }
 
 #[test]

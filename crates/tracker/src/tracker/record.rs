@@ -158,7 +158,7 @@ pub fn forked(hold: &Hold, child: u32) {
 #[cold]
 pub fn unloaded(hold: &Hold, module: u32) {
     hold.record();
-    thread::with(hold.tls(), |thread| thread.write(|encoder, out| encoder.module(out, module, false)));
+    thread::with(hold.tls(), |thread| thread.write(|encoder, out| encoder.unload(out, module)));
 }
 
 #[inline(always)]

@@ -319,3 +319,15 @@ fn a_chain_of_half_a_million_is_no_problem() {
     let by = Grouping { by: By::Attribute, ..Grouping::default() };
     heap.table(&heap.all(), by).unwrap();
 }
+
+/// Each object holds the one before and the one after it: the search for a second way has much to walk, and ends.
+#[test]
+fn a_doubly_linked_list_does_not_hold_up_the_search_for_paths() {
+    let count = 100_000;
+    let edges: Vec<(u32, u32)> = (1..count).flat_map(|to| [(to - 1, to), (to, to - 1)]).collect();
+    let graph = sample::from_pairs(count as usize, &edges, &[0]);
+    let heap = Heap::new(&graph);
+    let paths = heap.paths(&Set { ids: vec![count / 2], selection: Vec::new() }, 5).unwrap();
+    assert_eq!(paths.paths.len(), 1);
+    assert_eq!(heap.cycles(1).cycles[0].own.count, u64::from(count));
+}

@@ -6,6 +6,7 @@
 mod keep;
 mod kin;
 mod progress;
+mod recorder;
 mod refusal;
 mod select;
 mod source;
@@ -13,6 +14,7 @@ mod view;
 
 use std::process::ExitCode;
 
+use nilometer_analysis::heap::model::Table;
 use nilometer_analysis::heap::{self, Grouping, Heap};
 use nilometer_report::heap::json::Document;
 use nilometer_report::heap::{self as screen, Page, heapy, json, muppy, quoted};
@@ -42,43 +44,45 @@ pub fn run(args: &HeapArgs) -> Result<ExitCode, Failure> {
 /// The table, or what was asked for instead of it.
 fn show(args: &HeapArgs) -> Result<(), Failure> {
     let target = args.target.as_deref().unwrap_or_default();
+    let source = Source::parse(target)?;
+    let selection = Selection::new(&args.selection, args.showing.format);
+    // What can fail without the target comes before it is bothered.
     if let Some(file) = &args.keeping.output {
         keep::check(file, args.keeping.force)?;
     }
-    let source = Source::parse(target)?;
+    let before = selection.since.map(source::read_snapshot).transpose()?;
     let graph = source.read(&args.census)?;
     if let Some(file) = &args.keeping.output {
         keep::write(&graph, file, args.keeping.force)?;
     }
-    let selection = Selection::new(&args.selection, args.showing.format);
     let heap = Heap::new(&graph);
-    let before = selection.since.map(source::read_snapshot).transpose()?;
     let set = selection.apply(&heap, before.as_ref()).map_err(|error| unreadable(error, target))?;
     let grouping = Grouping { top: rows(&args.showing), ..selection.shown() };
     let table = heap.table(&set, grouping).map_err(|error| unreadable(error, target))?;
-    let (again, drilled) = (selection.again(target), selection.rows());
-    let target = quoted(target);
-    let style = talk::stdout_style();
-    let page = Page { style: &style, target: &target, again: &again, rows: &drilled };
-    let summary = heap.summary();
     if let Some(format) = args.showing.format {
-        talk::data(&match format {
-            TableFormat::Heapy => heapy::table(&table),
-            TableFormat::Muppy => muppy::table(&table),
-        });
-        tell_unlisted(format, table.rows_total, table.rows.len());
+        print_foreign(format, &table);
         return Ok(());
     }
-    let views = view::Views::of(&heap, &set, args).map_err(|error| unreadable(error, &target))?;
-    if args.showing.json {
-        let document = Document::new("table", &summary).merge(&table);
-        talk::data(&pretty(&views.document(document).finish()));
+    let views = view::Views::of(&heap, &set, args).map_err(|error| unreadable(error, target))?;
+    let (summary, style) = (heap.summary(), talk::stdout_style());
+    let (again, drilled, target) = (selection.again(target), selection.rows(), quoted(target));
+    let page = Page { style: &style, target: &target, again: &again, rows: &drilled };
+    talk::data(&if args.showing.json {
+        pretty(&views.document(Document::new("table", &summary).merge(&table)).finish())
     } else if views.is_empty() {
-        talk::data(&screen::render_table(&summary, &table, &page));
+        screen::render_table(&summary, &table, &page)
     } else {
-        talk::data(&views.render(&summary, &page));
-    }
+        views.render(&summary, &page)
+    });
     Ok(())
+}
+
+fn print_foreign(format: TableFormat, table: &Table) {
+    talk::data(&match format {
+        TableFormat::Heapy => heapy::table(table),
+        TableFormat::Muppy => muppy::table(table),
+    });
+    tell_unlisted(format, table.rows_total, table.rows.len());
 }
 
 fn pretty(document: &serde_json::Value) -> String {
@@ -151,10 +155,10 @@ type ObjectView = fn(&Heap, &heap::Set, Option<usize>, &Page) -> Result<view::Sh
 
 fn object(args: &ObjectArgs, view: ObjectView) -> Result<(), Failure> {
     let source = Source::parse(&args.target)?;
-    let graph = source.read(&args.census)?;
-    let heap = Heap::new(&graph);
     let selection = Selection::new(&args.selection, None);
     let before = selection.since.map(source::read_snapshot).transpose()?;
+    let graph = source.read(&args.census)?;
+    let heap = Heap::new(&graph);
     let set = selection
         .object(&heap, before.as_ref(), args.object.as_deref())
         .map_err(|error| unreadable(error, &args.target))?;

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use nilometer_capture::census::{self, CensusOptions, Mode, Progress};
 use nilometer_cpython as cpython;
+use nilometer_image as image;
 use nilometer_trace::heap::{self, Graph, is_heap};
 use nilometer_trace::manifest::MANIFEST_FILE;
 
 use super::kin::{self, Kin};
-use super::{progress, refusal};
+use super::{progress, recorder, refusal};
 use crate::args::heap::{CensusArgs, Switch};
 use crate::talk::{self, Failure};
 
@@ -56,7 +57,6 @@ fn options(args: &CensusArgs) -> CensusOptions {
     }
 }
 
-/// A process of a recorded tree is better read by its recorder, which is an ancestor: this is where it would be asked.
 fn read_process(pid: i32, args: &CensusArgs) -> Result<Graph, Failure> {
     match census::take(pid, &options(args)) {
         Ok(graph) => {
@@ -68,9 +68,19 @@ fn read_process(pid: i32, args: &CensusArgs) -> Result<Graph, Failure> {
                 talk::say(&format!("{pid} is not Python; reading {} below it ({})", kin.pid, kin.command));
                 census::take(kin.pid, &options(args)).map_err(|error| refusal::of_process(kin.pid, error))
             }
-            None => Err(refusal::of_process(pid, error)),
+            None => read_by_recorder(pid, &error).ok_or_else(|| refusal::of_process(pid, error)),
         },
     }
+}
+
+/// A policy that forbids it to us allows it to an ancestor.
+fn read_by_recorder(pid: i32, error: &census::Error) -> Option<Graph> {
+    if !matches!(error, census::Error::Image(image::Error::NotPermitted { .. })) {
+        return None;
+    }
+    let graph = recorder::ask(pid)?;
+    talk::say(&format!("{pid} was read by the recording it belongs to"));
+    Some(graph)
 }
 
 /// The one meant by the pid of its launcher.

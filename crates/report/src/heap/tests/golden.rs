@@ -1,4 +1,4 @@
-//! The published tables of Topographica (Heapy) and of the leaking TreeLSTM (muppy), and what the tools themselves
+//! The published tables of Topographica (Heapy) and of the leaking `TreeLSTM` (muppy), and what the tools themselves
 //! print for the same numbers today (guppy3 3.1.7, guppy 0.1.10, Pympler 1.1).
 
 use nilometer_analysis::heap::model::By;

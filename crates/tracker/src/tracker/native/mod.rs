@@ -55,7 +55,7 @@ const SEALED: u64 = 1 << 32;
 const NEEDS_BP: u64 = 1 << 33;
 
 /// Whole stacks that a thread remembers, and words of each.
-const WHOLES: usize = 32;
+const WHOLES: usize = 512;
 const WORDS: usize = 160;
 
 /// A stack and all words that it was read from.
@@ -68,8 +68,9 @@ struct Whole {
     life: u32,
     needs_bp: bool,
     length: usize,
-    /// Where a word was, and what it was.
-    words: [(usize, usize); WORDS],
+    /// Where a word was, from `sp`, and its lower half. The upper halves of two return addresses at one place
+    /// differ only between libraries, which do not lie a multiple of 4 GiB apart from each other.
+    words: [(u32, u32); WORDS],
 }
 
 /// What a thread remembers between two walks.
@@ -114,7 +115,7 @@ pub fn walk(memory: &mut Memory, tls: &Tls, caller: Caller) -> u32 {
 
 #[inline(always)]
 fn whole_place(ip: usize, sp: usize) -> usize {
-    ((ip ^ sp.rotate_left(20)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59) & (WHOLES - 1)
+    ((ip ^ sp.rotate_left(20)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) & (WHOLES - 1)
 }
 
 /// The innermost frame is the same, and so is each word that led outwards: the stack is the same.
@@ -125,7 +126,7 @@ fn is_same(whole: &Whole, ip: usize, sp: usize, bp: usize) -> bool {
     }
     let words = whole.words.get(..whole.length).unwrap_or(&[]);
     // SAFETY: the words lie on this thread's stack, outwards of a frame that is on it.
-    words.iter().all(|&(at, value)| unsafe { read(at) } == value)
+    words.iter().all(|&(at, value)| unsafe { read(sp + at as usize) } as u32 == value)
 }
 
 #[inline(never)]
@@ -148,7 +149,8 @@ fn remember(memory: &mut Memory, node: u32) {
         let bp_word = (seen.bp_slot != 0).then_some((seen.bp_slot, seen.bp));
         for word in [Some((seen.sp - 8, seen.ip)), bp_word].into_iter().flatten() {
             let Some(place) = whole.words.get_mut(count) else { return };
-            *place = word;
+            let Ok(distance) = u32::try_from(word.0 - leaf.sp) else { return };
+            *place = (distance, word.1 as u32);
             count += 1;
         }
     }
