@@ -41,7 +41,7 @@ fn tables_count_what_the_program_made() {
     assert_eq!(node["last"]["count"], after, "{node:#}");
     assert!(node["first"]["count"].as_u64() <= Some(before), "{node:#}");
     assert!(run.report["heap"]["pause_ms_total"].as_f64() > Some(0.0));
-    assert!(run.number("/cost/pause_s") > 0.0, "{:#}", run.report["cost"]);
+    assert!(run.number("cost/pause_s") > 0.0, "{:#}", run.report["cost"]);
 }
 
 #[test]
