@@ -4,6 +4,7 @@
 
 mod bar;
 pub mod build;
+pub mod harmless;
 pub mod heap;
 mod machine;
 mod process;

@@ -84,6 +84,15 @@ enum Bench {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+    /// A busy training under a thousand censuses: its losses must stay the same, to the last bit
+    Harmless {
+        /// Looks at each training
+        #[arg(long, value_name = "N", default_value_t = 1000)]
+        censuses: u32,
+        /// Folder to write [default: bench/DATE-harmless]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// A cold release build: wall time, CPU time, crates
     Build {
         /// Folder to write [default: bench/DATE-build]
@@ -138,6 +147,9 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
         }),
         Verb::Bench { what: Bench::Heap { quick, out } } => {
             bench::heap::run(&bench::heap::Options { quick, out })
+        }
+        Verb::Bench { what: Bench::Harmless { censuses, out } } => {
+            bench::harmless::run(&bench::harmless::Options { censuses, out })
         }
         Verb::Bench { what: Bench::Build { out } } => bench::build::run(out),
     }
