@@ -17,10 +17,10 @@ fn serial_killing_nilo_in_the_middle_of_the_stop_leaves_the_target_running() {
     target.order(&format!("big {BIG}"));
     let pid = target.dialogue.pid();
     let mut nilo = lab.nilo(["heap", &target.pid(), "--max-pause", "10s", "-o", "a.heap"]);
-    let child =
+    let mut child =
         nilo.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("spawn");
     while tracer(pid) == Some(0) {
-        std::hint::spin_loop();
+        assert!(child.try_wait().expect("wait").is_none(), "it ended before its stop was seen");
     }
     send(child.id() as i32, KILL);
     let output = finish_child(child);

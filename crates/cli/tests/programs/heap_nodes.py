@@ -1,7 +1,8 @@
-"""Holds nodes in a dict of a module and grows by orders: `grow N`, `shrink N`, `circle N`, `big N` (bytes).
+"""Holds nodes in a dict of a module and grows by orders: `grow N`, `shrink N`, `circle N`, `big N` (bytes of C memory).
 
 Answers each order with the number of nodes, so that whoever reads it knows the truth.
 """
+import ctypes
 import gc
 import sys
 
@@ -15,7 +16,6 @@ class Node:
 class Holder:
     def __init__(self):
         self.nodes = []
-        self.blob = b""
 
 
 class Circle:
@@ -36,6 +36,15 @@ def circle(count):
         one.other, other.one = other, one
 
 
+def big(count):
+    """Memory of which nobody can tell from outside that it is not needed."""
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    libc.malloc.argtypes = [ctypes.c_size_t]
+    libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+    libc.memset(libc.malloc(count), 1, count)
+
+
 def obey(order, count):
     if order == "grow":
         grow(count)
@@ -44,7 +53,7 @@ def obey(order, count):
     elif order == "circle":
         circle(count)
     elif order == "big":
-        holder.blob = b"x" * count
+        big(count)
 
 
 def tell(line):

@@ -84,8 +84,19 @@ pub struct Pause {
 ///
 /// Waits for the threads of the target with `wait4`: nobody else in this process may wait for children meanwhile.
 pub fn capture(peek: &Peek, options: &CaptureOptions, exclude: &[Range<u64>]) -> Result<Capture, Error> {
+    capture_while(peek, options, exclude, |_| ())
+}
+
+/// The same; `held` is called when the copy is made, while the target still stands (or runs, in [`Mode::Off`]), with
+/// the moment by which it should be let go.
+pub fn capture_while(
+    peek: &Peek,
+    options: &CaptureOptions,
+    exclude: &[Range<u64>],
+    held: impl Fn(u64) + Sync,
+) -> Result<Capture, Error> {
     let exclude = whole_pages(exclude, peek.pagemap().page_bytes());
-    let job = Job { peek, options, exclude };
+    let job = Job { peek, options, exclude, held: &held };
     let (mappings, plan) = job.look(peek.pid(), peek.pagemap())?;
     let aside = look_aside(&mappings, peek.pagemap(), &job.exclude, job.has_file());
     let aside = aside.map_err(|source| from_io(peek.pid(), Path::new("pagemap"), source))?;
@@ -110,6 +121,7 @@ struct Job<'a> {
     peek: &'a Peek,
     options: &'a CaptureOptions,
     exclude: Vec<Range<u64>>,
+    held: &'a (dyn Fn(u64) + Sync),
 }
 
 /// What was taken from the target.
@@ -149,6 +161,7 @@ impl Job<'_> {
         let mut taken = Taken::of(pid, Mode::Off);
         (taken.mappings, taken.plan) = self.look(pid, self.peek.pagemap())?;
         taken.missed = copy(pid, &taken.plan.pieces, into, self.options.threads, u64::MAX);
+        (self.held)(u64::MAX);
         taken.threads = threads_of(pid);
         Ok(taken)
     }
@@ -161,6 +174,7 @@ impl Job<'_> {
         (taken.mappings, taken.plan) = self.look(peek.pid(), peek.pagemap())?;
         let deadline_ns = stopped.began_ns().saturating_add(options.max_pause.as_nanos() as u64);
         let missed = copy(peek.pid(), &taken.plan.pieces, into, options.threads, deadline_ns);
+        (self.held)(deadline_ns);
         taken.release(stopped);
         drop(urgent);
         self.catch_up(missed, &mut taken, into);
@@ -194,6 +208,7 @@ impl Job<'_> {
         let stopped = stop(peek.pid(), options.max_pause)?;
         let mut taken = Taken::of(peek.pid(), Mode::Fork);
         let forked = fork(&stopped, peek.pid(), instruction);
+        (self.held)(stopped.began_ns().saturating_add(options.max_pause.as_nanos() as u64));
         taken.release(stopped);
         let frozen = forked?;
         let copied = self.copy_frozen(&frozen, &mut taken, into);

@@ -9,5 +9,5 @@ mod peek;
 mod plan;
 mod target;
 
-pub use capture::{Capture, CaptureOptions, Mode, Pause, capture};
+pub use capture::{Capture, CaptureOptions, Mode, Pause, capture, capture_while};
 pub use peek::Peek;
