@@ -5,6 +5,7 @@
 //! skipped and not as passed, and each failed step besides the tests counts as one failure.
 
 mod count;
+mod environment;
 mod skip;
 mod step;
 pub(crate) mod tool;
@@ -25,6 +26,7 @@ pub fn run(quick: bool) -> Result<bool> {
     let mut steps = Steps::default();
     steps.run("tools", tool::ensure_all)?;
     steps.run("interpreters", interpreters::ensure)?;
+    steps.run("environments", environment::ensure_all)?;
     check_code(&mut steps, quick)?;
     let skips = target.join("nilo-skips.txt");
     start_skips(&skips)?;

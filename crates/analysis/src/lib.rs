@@ -17,6 +17,7 @@ mod doubt;
 mod event;
 pub mod growth;
 pub mod heap;
+pub mod ledger;
 mod limit;
 mod made_of;
 pub mod model;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use nilometer_cpython::{self as cpython, Python};
+use nilometer_cpython::{self as cpython, Footprint, Python};
 use nilometer_image::core::{self, Core, Missing, MissingFile};
 use nilometer_image::live::{self, Capture, CaptureOptions, Peek};
 use nilometer_image::{self as image, Image, Memory, Modules};
@@ -108,19 +108,27 @@ pub fn take(pid: i32, options: &CensusOptions) -> Result<Graph, Error> {
     let origin = describe_process(pid, &captured);
     let mut graph = readers.decode(&captured.image, options);
     graph.origin = with_origin(graph.origin, origin);
+    graph.origin.partial.extend(describe_uncovered(&cpython::uncovered(&graph, &buffers)));
     options.progress.tell(Stage::Done);
     Ok(graph)
 }
 
+/// What was left out as a buffer and was none any more when the copy was made.
+fn describe_uncovered(ranges: &[Range<u64>]) -> Option<String> {
+    let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+    (bytes > 0)
+        .then(|| format!("{bytes} bytes were left out as buffers that were gone when the copy was made"))
+}
+
 /// Who can make something of the memory: found once, before the target is stopped.
-struct Readers<'a> {
+pub(crate) struct Readers<'a> {
     modules: &'a Modules,
-    python: Result<Python, cpython::Error>,
+    pub(crate) python: Result<Python, cpython::Error>,
     torch: Option<Classes>,
 }
 
 impl<'a> Readers<'a> {
-    fn find(memory: &impl Memory, modules: &'a Modules) -> Self {
+    pub(crate) fn find(memory: &impl Memory, modules: &'a Modules) -> Self {
         Self { modules, python: cpython::locate(memory, modules), torch: Classes::of(modules) }
     }
 
@@ -137,7 +145,7 @@ impl<'a> Readers<'a> {
     }
 
     /// Large buffers of numbers, which need not be copied.
-    fn prescan(&self, peek: &Peek) -> Vec<Range<u64>> {
+    pub(crate) fn prescan(&self, peek: &Peek) -> Vec<Range<u64>> {
         let mut buffers =
             self.python.as_ref().map_or_else(|_| Vec::new(), |python| cpython::prescan(python, peek));
         buffers.extend(self.torch.iter().flat_map(|torch| torch.prescan(peek)));
@@ -153,17 +161,30 @@ impl<'a> Readers<'a> {
         };
         if let Some(classes) = &self.torch {
             options.progress.tell(Stage::Native);
-            self.add_storages(&mut graph, classes, image);
+            let malloc = Malloc::read(image, self.modules).ok();
+            add_storages(&mut graph, classes, image, malloc.as_ref());
         }
         graph
     }
 
-    fn add_storages(&self, graph: &mut Graph, classes: &Classes, image: &Image) {
-        let malloc = Malloc::read(image, self.modules).ok();
-        let found = classes.storages(image, malloc.as_ref());
-        torch::attach(graph, &found, image);
-        graph.origin.limits.extend(found.doubts.iter().map(ToString::to_string));
+    /// Counts and buffers without names, and where in memory the interpreter keeps its objects.
+    pub(crate) fn decode_footprint(&self, image: &Image, malloc: Option<&Malloc>) -> (Graph, Footprint) {
+        let wanted = cpython::CensusOptions { detail: Detail::Counts, with_values: false };
+        let (mut graph, footprint) = match &self.python {
+            Ok(python) => cpython::census_with_footprint(python, image, &wanted),
+            Err(error) => (without_python(error), Footprint::default()),
+        };
+        if let Some(classes) = &self.torch {
+            add_storages(&mut graph, classes, image, malloc);
+        }
+        (graph, footprint)
     }
+}
+
+fn add_storages(graph: &mut Graph, classes: &Classes, image: &Image, malloc: Option<&Malloc>) {
+    let found = classes.storages(image, malloc);
+    torch::attach(graph, &found, image);
+    graph.origin.limits.extend(found.doubts.iter().map(ToString::to_string));
 }
 
 /// What is left where the interpreter cannot be read: a graph to which storages are added.

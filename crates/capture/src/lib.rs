@@ -15,6 +15,7 @@ mod enforce;
 pub mod forward;
 pub mod heap_watch;
 pub mod launch;
+pub mod ledger;
 pub mod marks;
 pub mod member;
 pub mod options;

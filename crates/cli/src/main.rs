@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         Some(Verb::Attach(args)) => cmd::attach::attach(&args),
         Some(Verb::Record(args)) => cmd::attach::record(&args),
         Some(Verb::Heap(args)) => cmd::heap::run(&args),
+        Some(Verb::Where(args)) => cmd::ledger::run(&args),
         Some(Verb::Report(args)) => cmd::report::run(&args),
         Some(Verb::Export(args)) => cmd::export::run(&args),
         Some(Verb::List(args)) => cmd::list::run(&args),

@@ -8,11 +8,14 @@ pub(crate) mod heap;
 mod order;
 mod quality;
 
+use std::cell::RefCell;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use nilometer_image::Image;
 use nilometer_trace::heap::{Graph, Origin};
 
+use crate::footprint::Footprint;
 use crate::locate::Python;
 use crate::reference::Context;
 use crate::root::Roots;
@@ -58,17 +61,30 @@ pub fn census(python: &Python, image: &Image, options: &CensusOptions) -> Graph 
 
 /// The same, and where the time went.
 pub fn census_timed(python: &Python, image: &Image, options: &CensusOptions) -> (Graph, Timings) {
-    let (graph, _, timings) = take(python, image, options);
+    let (graph, _, timings) = take(python, image, *options, &mut None);
     (graph, timings)
+}
+
+/// The same, and where in memory the interpreter keeps it all.
+pub fn census_with_footprint(python: &Python, image: &Image, options: &CensusOptions) -> (Graph, Footprint) {
+    let mut outside = Some(Vec::new());
+    let (graph, ..) = take(python, image, *options, &mut outside);
+    (graph, Footprint::new(python, image, outside.unwrap_or_default()))
 }
 
 /// The kinds whose reference counts the census does not explain: where a layout is wrong, it shows here.
 pub fn mismatches(python: &Python, image: &Image) -> Vec<Mismatch> {
-    let (graph, references, _) = take(python, image, &CensusOptions::default());
+    let (graph, references, _) = take(python, image, CensusOptions::default(), &mut None);
     quality::mismatches(&graph, &references)
 }
 
-fn take(python: &Python, image: &Image, options: &CensusOptions) -> (Graph, Vec<u32>, Timings) {
+/// `outside` gets the blocks outside of the pools, where it is wanted.
+fn take(
+    python: &Python,
+    image: &Image,
+    options: CensusOptions,
+    outside: &mut Option<Vec<Range<u64>>>,
+) -> (Graph, Vec<u32>, Timings) {
     let mut clock = Clock { last: Instant::now() };
     let mut timings = Timings::default();
     let mut heap = Heap::new(image, &python.layout, python.type_type);
@@ -78,12 +94,14 @@ fn take(python: &Python, image: &Image, options: &CensusOptions) -> (Graph, Vec<
     collector::add_listed(&mut heap, python);
     timings.lists = clock.lap();
     let mut context = Context::new(python, image, options.detail == Detail::Graph, heap.shift);
+    context.outside = outside.take().map(RefCell::new);
     heap.types.names.with_values = options.with_values;
     let mut roots = Roots::find(&mut heap, python, &mut context);
     timings.roots = clock.lap();
     let closure = Closure::run(&mut heap, python, &mut context);
     roots.drop_inner(&heap);
     timings.closure = clock.lap();
+    *outside = context.outside.take().map(|blocks| with_objects(&heap, blocks.into_inner()));
     let dangling = closure.dangling;
     let (mut graph, roots) = order::graph(heap, closure, &roots);
     timings.order = clock.lap();
@@ -93,6 +111,17 @@ fn take(python: &Python, image: &Image, options: &CensusOptions) -> (Graph, Vec<
     graph.origin = origin(python, image, std::mem::take(&mut graph.origin));
     timings.check = clock.lap();
     (graph, references, timings)
+}
+
+/// The blocks outside of the pools, and the objects there.
+fn with_objects(heap: &Heap<'_>, mut blocks: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    for number in heap.in_pools..heap.len() {
+        let before = u64::from(heap.types.get(heap.type_of[number]).before) + u64::from(heap.shift);
+        let start = heap.address[number].saturating_sub(before);
+        let end = heap.address[number].saturating_add(heap.bytes_outside(number));
+        blocks.push(start..end);
+    }
+    blocks
 }
 
 fn origin(python: &Python, image: &Image, found: Origin) -> Origin {

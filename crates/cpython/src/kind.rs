@@ -224,13 +224,14 @@ impl<'a> Types<'a> {
             return (shape, nature, words);
         }
         let inherited = base.map(|base| (self.get(base).shape, self.get(base).nature));
-        match inherited.filter(|(shape, nature)| *shape != Shape::Fixed || *nature != Nature::Instance) {
-            Some((shape, nature)) => (shape, nature, Listed::Scanned(&[])),
-            None => {
-                let items = if itemsize == 8 { Shape::Items } else { Shape::Fixed };
-                let (shape, nature) = known::by_flags(flags).unwrap_or((items, Nature::Instance));
-                (shape, nature, Listed::Scanned(&[]))
-            }
+        if let Some((shape, nature)) =
+            inherited.filter(|(shape, nature)| *shape != Shape::Fixed || *nature != Nature::Instance)
+        {
+            (shape, nature, Listed::Scanned(&[]))
+        } else {
+            let items = if itemsize == 8 { Shape::Items } else { Shape::Fixed };
+            let (shape, nature) = known::by_flags(flags).unwrap_or((items, Nature::Instance));
+            (shape, nature, Listed::Scanned(&[]))
         }
     }
 
@@ -243,7 +244,7 @@ impl<'a> Types<'a> {
         head + if dict || weakrefs { 16 } else { 0 }
     }
 
-    /// `_PyInlineValuesSize` (pycore_object.h).
+    /// `_PyInlineValuesSize` (`pycore_object.h`).
     fn inline_bytes(&self, made: &Type) -> u64 {
         if made.flags & flag::INLINE_VALUES == 0 || !self.layout.managed.inline_values || made.keys == 0 {
             return 0;
@@ -272,7 +273,7 @@ impl<'a> Types<'a> {
             // What a subclass adds stands behind the items.
             Listed::Scanned(_) if matches!(made.shape, Shape::Tuple | Shape::Int | Shape::Bytes) => inherited,
             Listed::Scanned(named) => {
-                let mut words = self.scanned(made, inherited);
+                let mut words = self.scanned(made, &inherited);
                 for (name, offset) in named {
                     let known = self.listed(name, *offset);
                     words
@@ -295,12 +296,12 @@ impl<'a> Types<'a> {
 
     /// A class adds to its base. A type of C code may put something else at the same places, unless the base is one
     /// that is known; then only the names are worth something.
-    fn scanned(&mut self, made: &Type, inherited: Vec<Word>) -> Vec<Word> {
+    fn scanned(&mut self, made: &Type, inherited: &[Word]) -> Vec<Word> {
         let base = made.base.map(|base| self.get(base));
         let header = self.layout.object.size;
         let trusted = made.is_class || base.is_some_and(|base| base.is_listed);
         let from = base.filter(|_| trusted).map_or(header, |base| base.basicsize);
-        let mut words = if trusted { inherited.clone() } else { Vec::new() };
+        let mut words = if trusted { inherited.to_vec() } else { Vec::new() };
         self.scan_words(made, from, &mut words);
         if !trusted {
             let dict = Label::new(Part::Special(Special::Dict));

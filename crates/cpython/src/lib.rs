@@ -4,6 +4,7 @@ mod census;
 mod classify;
 mod collector;
 mod error;
+mod footprint;
 mod kind;
 pub mod layout;
 mod locate;
@@ -17,8 +18,11 @@ mod size;
 pub mod stack;
 mod version;
 
-pub use census::{CensusOptions, Detail, Mismatch, Timings, census, census_timed, mismatches};
+pub use census::{
+    CensusOptions, Detail, Mismatch, Timings, census, census_timed, census_with_footprint, mismatches,
+};
 pub use error::Error;
+pub use footprint::Footprint;
 pub use locate::{Interpreter, Python, locate};
 pub use prescan::{prescan, uncovered};
 pub use version::{Level, Version};

@@ -116,10 +116,10 @@ impl Pools {
 
     #[inline]
     fn part(&self, span: u64) -> Option<&[u32]> {
-        if let Some((first, part)) = self.index.first() {
-            if *first == span {
-                return Some(part);
-            }
+        if let Some((first, part)) = self.index.first()
+            && *first == span
+        {
+            return Some(part);
         }
         let number = self.index.binary_search_by_key(&span, |(span, _)| *span).ok()?;
         self.index.get(number).map(|(_, part)| &**part)
@@ -189,7 +189,7 @@ impl Free {
 }
 
 impl Pool {
-    /// `struct pool_header` (Objects/obmalloc.c; pycore_obmalloc.h since 3.12): count, free list, two links, arena,
+    /// `struct pool_header` (Objects/obmalloc.c; `pycore_obmalloc.h` since 3.12): count, free list, two links, arena,
     /// size class, next virgin block, last possible block.
     pub fn parse(base: u64, bytes: &[u8], layout: &Obmalloc) -> Option<Self> {
         let counted = half(bytes, 0)?;

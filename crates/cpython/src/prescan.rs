@@ -24,8 +24,8 @@ const PAGE: u64 = 4096;
 /// Blocks of arrays, and of arrays of a class, which has a dict; before numpy 1.20 they were smaller.
 const ARRAYS: RangeInclusive<u32> = 96..=144;
 const OLD_ARRAYS: RangeInclusive<u32> = 80..=80;
-/// Blocks of `bytearray` and `array.array`. Many others are as large, and few of these: not all are read.
-const OTHERS: RangeInclusive<u32> = 64..=64;
+/// Blocks of `bytearray` and `array.array`, with or without headers. Many others are as large, and few of these: not all are read.
+const OTHERS: RangeInclusive<u32> = 64..=80;
 const MOST_OTHERS: usize = 16 << 20;
 /// The library with numpy's arrays.
 const NUMPY: &str = "_multiarray_umath";
@@ -88,6 +88,8 @@ pub fn uncovered(graph: &Graph, excluded: &[Range<u64>]) -> Vec<Range<u64>> {
 struct Place {
     base: u64,
     block_bytes: u32,
+    /// Up to the end of the last block ever handed out; what is behind it was perhaps never touched.
+    bytes: usize,
 }
 
 /// Memory that the allocators may have asked for.
@@ -111,7 +113,7 @@ fn find_pools(peek: &Peek, layout: &Obmalloc) -> Vec<Place> {
         hits.iter().flat_map(|place| around(place.base, step, layout.pool_size)).collect();
     bases.sort_unstable();
     bases.dedup();
-    bases.retain(|base| peek.is_resident(&(*base..base + layout.pool_size)));
+    bases.retain(|base| peek.is_resident(&(*base..base + HEADER as u64)));
     headers(peek, layout, &bases)
 }
 
@@ -131,7 +133,11 @@ fn headers(peek: &Peek, layout: &Obmalloc, bases: &[u64]) -> Vec<Place> {
     let parsed = parsed.filter(|(index, _)| failed.binary_search(index).is_err());
     parsed
         .filter_map(|(_, (base, header))| Pool::parse(*base, header, layout))
-        .map(|pool| Place { base: pool.base, block_bytes: pool.block_bytes })
+        .map(|pool| Place {
+            base: pool.base,
+            block_bytes: pool.block_bytes,
+            bytes: layout.pool_header as usize + (pool.carved * pool.block_bytes) as usize,
+        })
         .collect()
 }
 
@@ -148,25 +154,28 @@ impl Reading<'_, '_> {
     /// Pools with blocks of some sizes, spread evenly where there are too many.
     fn read(&mut self, blocks: &RangeInclusive<u32>, most_bytes: usize) {
         let size = self.layout.pool_size as usize;
-        let pools: Vec<&Place> = self.pools.iter().filter(|place| blocks.contains(&place.block_bytes)).collect();
+        let pools: Vec<&Place> =
+            self.pools.iter().filter(|place| blocks.contains(&place.block_bytes)).collect();
         let step = (pools.len() * size).div_ceil(most_bytes).max(1);
         let pools: Vec<&Place> = pools.into_iter().step_by(step).collect();
         let mut bytes = Vec::new();
         for portion in pools.chunks((PORTION / size).max(1)) {
-            let spans: Vec<(u64, usize)> = portion.iter().map(|place| (place.base, size)).collect();
+            let spans: Vec<(u64, usize)> = portion.iter().map(|place| (place.base, place.bytes)).collect();
             self.peek.read_many(&spans, &mut bytes);
             self.pick(portion, &bytes);
         }
     }
 
-    fn pick(&mut self, pools: &[&Place], bytes: &[u8]) {
-        let (size, header) = (self.layout.pool_size as usize, self.layout.pool_header as usize);
-        let pools = pools.iter().zip(bytes.chunks_exact(size));
-        let blocks = pools.flat_map(|(place, pool)| {
-            pool.get(header..).unwrap_or_default().chunks_exact(place.block_bytes as usize)
-        });
-        self.owners.learn(blocks.clone());
-        self.found.extend(blocks.filter_map(|block| self.owners.of_block(block)));
+    fn pick(&mut self, pools: &[&Place], mut bytes: &[u8]) {
+        let mut parts = Vec::with_capacity(pools.len());
+        for place in pools {
+            let (pool, rest) = bytes.split_at_checked(place.bytes).unwrap_or_default();
+            let blocks = pool.get(self.layout.pool_header as usize..).unwrap_or_default();
+            parts.push(blocks.chunks_exact(place.block_bytes as usize));
+            bytes = rest;
+        }
+        self.owners.learn(parts.iter().cloned().flatten());
+        self.found.extend(parts.into_iter().flatten().filter_map(|block| self.owners.of_block(block)));
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn asked(layout: &Layout, type_: &Type, head: &[u8]) -> Option<u64> {
     match type_.shape {
         Shape::Tuple => Some(bytes + type_.hidden_items * type_.itemsize),
         // One description for each slot, and one at the end.
-        Shape::Type if items < MOST_SLOTS => Some(bytes + (items + 1) * type_.itemsize),
+        Shape::Type if items < MOST_SLOTS => Some(type_.basicsize + (items + 1) * type_.itemsize),
         Shape::Fixed | Shape::Code if items < MOST_ITEMS => Some(bytes + items * type_.itemsize),
         _ => Some(bytes),
     }
@@ -47,6 +47,8 @@ pub(crate) fn extent(layout: &Layout, type_: &Type, head: &[u8]) -> Option<u64> 
             let items = if items < MOST_ITEMS { items } else { 0 };
             Some(with_dict(type_, type_.basicsize + items * type_.itemsize))
         }
+        // Static ones are shorter than what their metatype says.
+        Shape::Type => Some(layout.type_.size.min(type_.basicsize)),
         _ => Some(type_.basicsize + type_.inline_bytes),
     }
 }

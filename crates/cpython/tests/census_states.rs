@@ -5,15 +5,16 @@
 #[path = "census/look.rs"]
 mod look;
 #[path = "census/truth.rs"]
+#[allow(dead_code, reason = "the other test crate uses the rest")]
 mod truth;
 
 mod target;
 
 use std::process::Command;
 
+use look::{Look, copy, newest_of_each, program};
 use nilometer_cpython::{CensusOptions, census, locate};
 use nilometer_trace::heap::{Holder, Nature};
-use look::{Look, copy, newest_of_each, program};
 use target::Target;
 
 /// Nothing is absent, nothing is bogus, and the counts add up.
@@ -31,7 +32,7 @@ fn holds(mut look: Look, share: f64) -> Look {
 fn without_pools_all_is_found_by_reference() {
     for python in newest_of_each() {
         let mut command = Command::new(&python);
-        command.env("PYTHONMALLOC", "malloc").arg(program("census.py")).arg("plain");
+        command.env("PYTHONMALLOC", "malloc").arg(program("census.py")).arg("small");
         let look = holds(Look::at(&mut command), 0.999);
         assert_eq!(look.graph.quality.pools, 0);
     }
@@ -41,7 +42,7 @@ fn without_pools_all_is_found_by_reference() {
 fn the_debug_allocator_is_seen_through() {
     for python in newest_of_each() {
         let mut command = Command::new(&python);
-        command.env("PYTHONMALLOC", "debug").arg(program("census.py")).arg("plain");
+        command.env("PYTHONMALLOC", "debug").arg(program("census.py")).arg("small");
         let look = holds(Look::at(&mut command), 0.999);
         assert!(look.graph.quality.pools > 100);
     }
@@ -56,7 +57,12 @@ fn a_collection_under_way_hides_nothing() {
         // Each holds the next, and all are large: only the lists and references lead to them.
         for list in target.truth["lists"].as_array().unwrap() {
             let object = graph.at(list.as_u64().unwrap());
-            assert_eq!(object.map(|object| graph.kind_of(object).nature), Some(Nature::Tuple), "{}", python.version);
+            assert_eq!(
+                object.map(|object| graph.kind_of(object).nature),
+                Some(Nature::Tuple),
+                "{}",
+                python.version
+            );
         }
         let quality = &graph.quality;
         let exact = quality.refcount_exact as f64 / quality.refcount_checked as f64;
@@ -73,7 +79,8 @@ fn a_busy_allocator_is_read_at_any_instant() {
             let graph = census(&python, &image, &CensusOptions::default());
             let quality = &graph.quality;
             let exact = quality.refcount_exact as f64 / quality.refcount_checked as f64;
-            assert!(exact > 0.99 && quality.dangling < 100, "{}: {quality:?}", python.version);
+            // It may stand in the deletion of half of a list, whose items only C code holds then.
+            assert!(exact > 0.9 && quality.dangling < 100, "{}: {quality:?}", python.version);
             let kept = target.truth["kept"].as_array().unwrap();
             assert!(kept.iter().all(|kept| graph.at(kept.as_u64().unwrap()).is_some()), "{}", python.version);
         }
@@ -101,12 +108,12 @@ fn objects_of_every_interpreter_are_found() {
 #[test]
 fn a_core_file_has_the_same_objects() {
     if Command::new("gcore").arg("--version").output().is_err() {
-        println!("skipped: needs gcore (Debian: apt-get install gdb)");
+        nilometer_lab::skip("gcore", "apt-get install gdb");
         return;
     }
     for python in newest_of_each() {
         let folder = tempfile::tempdir().unwrap();
-        let mut look = Look::of(&python, &["plain"]);
+        let mut look = Look::of(&python, &["small"]);
         let file = folder.path().join("core");
         let pid = look.target.pid();
         let made = Command::new("gcore").arg("-o").arg(&file).arg(pid.to_string()).output().unwrap();

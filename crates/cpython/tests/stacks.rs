@@ -66,7 +66,9 @@ fn every_thread_is_where_it_says() {
 
 /// The main thread may have let go of the lock meanwhile.
 fn without_lock(mut stacks: Vec<ThreadStack>) -> Vec<ThreadStack> {
-    stacks.iter_mut().for_each(|stack| stack.holds_gil = None);
+    for stack in &mut stacks {
+        stack.holds_gil = None;
+    }
     stacks
 }
 

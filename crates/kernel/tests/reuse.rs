@@ -1,7 +1,6 @@
 //! A process number that was given to somebody else: what we kept open of the first process does not read the second.
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // helpers of tests are outside `#[test]` functions
 
-use std::io::Write;
 use std::process::{Child, Command};
 
 use nilometer_kernel::read::proc::Proc;
@@ -11,14 +10,8 @@ use nilometer_kernel::sys::process::pidfd;
 
 const LAST_PID: &str = "/proc/sys/kernel/ns_last_pid";
 
-/// Says that a test could not run here, also to whoever collects such lines.
 fn skip(reason: &str) {
-    let line = format!("skipped: needs pid-namespace: {reason}");
-    println!("{line}");
-    if let Some(path) = std::env::var_os("NILO_SKIPS") {
-        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
-        writeln!(file, "{line}").unwrap();
-    }
+    nilometer_lab::skip("pid-namespace", reason);
 }
 
 /// In a namespace of its own nobody else takes the number.

@@ -32,7 +32,7 @@ fn check(package: &str, file: &str, name: &str) {
     let library = match library(package, file) {
         Ok(library) => library,
         Err(reason) => {
-            println!("skipped: {reason}");
+            nilometer_lab::skip("apt-get", &reason);
             return;
         }
     };

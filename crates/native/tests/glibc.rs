@@ -32,7 +32,7 @@ fn check_all(libc: Result<Libc, String>) {
     let libc = match libc {
         Ok(libc) => libc,
         Err(reason) => {
-            println!("skipped: {reason}");
+            nilometer_lab::skip("apt-get", &reason);
             return;
         }
     };
@@ -58,26 +58,6 @@ fn debian_trixie() {
 #[test]
 fn debian_unstable() {
     check_all(Libc::of_debian("sid"));
-}
-
-#[test]
-fn ubuntu_bionic() {
-    check_all(Libc::of_ubuntu("bionic"));
-}
-
-#[test]
-fn ubuntu_jammy() {
-    check_all(Libc::of_ubuntu("jammy"));
-}
-
-#[test]
-fn ubuntu_noble() {
-    check_all(Libc::of_ubuntu("noble"));
-}
-
-#[test]
-fn ubuntu_questing() {
-    check_all(Libc::of_ubuntu("questing"));
 }
 
 /// Its libc is inside: no library to look for.
@@ -161,7 +141,7 @@ fn a_core_says_the_same() {
         let core = folder.path().join(name);
         let gcore = Command::new("gcore").arg("-o").arg(&core).arg(shape.ready.pid().to_string()).output();
         let Ok(output) = gcore else {
-            println!("skipped: no gcore here");
+            nilometer_lab::skip("gcore", "apt-get install gdb");
             return;
         };
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -25,7 +25,7 @@ struct Subject {
 fn subject(release: &str, what: &[&str]) -> Option<Subject> {
     let python = Command::new("sh").arg(programs().join("torch_env.sh")).arg(release).output().unwrap();
     if !python.status.success() {
-        println!("skipped: torch {release}: {}", String::from_utf8_lossy(&python.stderr));
+        nilometer_lab::skip(&format!("torch {release}"), &String::from_utf8_lossy(&python.stderr));
         return None;
     }
     let python = String::from_utf8_lossy(&python.stdout).trim().to_owned();

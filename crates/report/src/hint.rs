@@ -9,7 +9,7 @@ pub(crate) enum Finding {
 
 pub(crate) fn command(finding: Finding) -> Option<&'static str> {
     match finding {
-        // `nilo leak` and `nilo where` belong here once they are built.
+        // `nilo leak` belongs here once it is built. `nilo where` reads processes: a run that has ended is none.
         Finding::Growth | Finding::Composition => None,
         Finding::Saved => Some("nilo report"),
     }

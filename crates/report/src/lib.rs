@@ -8,6 +8,7 @@ pub mod heap;
 mod hint;
 pub mod json;
 mod layout;
+pub mod ledger;
 mod sentence;
 mod table;
 pub mod term;

@@ -7,6 +7,7 @@
 pub mod error;
 pub mod frame;
 pub mod heap;
+pub mod ledger;
 pub mod log;
 pub mod manifest;
 mod rare;

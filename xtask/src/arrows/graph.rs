@@ -26,6 +26,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "analysis", "tables", "report",
         ],
     ),
+    // For tests only: nobody may depend on it otherwise.
+    ("lab", &[]),
     ("xtask", &[]),
 ];
 

@@ -28,7 +28,7 @@ pub struct Options {
 const PACKAGES: &[&str] = &["numpy==2.3.5", "guppy3==3.1.7", "pympler==1.1"];
 /// Thousandths of 3.4 million objects.
 const PER_MILLE: &[u32] = &[30, 300, 1000];
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 
 /// Measures in interleaved rounds, judges, writes the folder.
 pub fn run(options: &Options) -> Result<bool> {

@@ -2,7 +2,7 @@
 //!
 //! From the source package of this machine's own Python. Takes some minutes.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::available_parallelism;
@@ -30,12 +30,11 @@ pub fn run() -> Result<()> {
     }
     let scratch = home.join(".building");
     fs::remove_dir_all(&scratch).ok();
-    let built = build(&home, &format!("python{major}.{minor}"), &scratch).and_then(|()| {
-        fs::rename(scratch.join("done"), &place)
-            .with_context(|| format!("cannot rename to {}", place.display()))
-    });
-    fs::remove_dir_all(&scratch).ok();
-    built
+    // After a failure it stays for whoever wants to know why.
+    build(&home, &format!("python{major}.{minor}"), &scratch)?;
+    fs::rename(scratch.join("done"), &place)
+        .with_context(|| format!("cannot rename to {}", place.display()))?;
+    fs::remove_dir_all(&scratch).context("cannot remove what was built")
 }
 
 fn build(home: &Path, package: &str, scratch: &Path) -> Result<()> {
@@ -46,9 +45,9 @@ fn build(home: &Path, package: &str, scratch: &Path) -> Result<()> {
     let archive = find_archive(scratch)?;
     run_in(&source, "tar", &["-xf", &archive.display().to_string(), "--strip-components=1"])?;
     let headers = format!("CPPFLAGS=-I{}", needs.join("usr/include/x86_64-linux-gnu").display());
-    let link = format!("LDFLAGS=-pie -L{}", needs.join("usr/lib/x86_64-linux-gnu").display());
-    let configure =
-        ["-q", "--with-lto", "--without-ensurepip", "CFLAGS=-g0", "CFLAGS_NODIST=-fPIE", &headers, &link];
+    let link = format!("LDFLAGS=-L{}", needs.join("usr/lib/x86_64-linux-gnu").display());
+    // Position-independent is what Debian's compiler makes unasked.
+    let configure = ["-q", "--with-lto", "--without-ensurepip", "CFLAGS=-g0", &headers, &link];
     run_in(&source, "./configure", &configure)?;
     let jobs = available_parallelism().map_or(1, usize::from);
     run_in(&source, "make", &["-s", &format!("-j{jobs}"), "python", "sharedmods"])?;
@@ -92,15 +91,12 @@ fn find_archive(folder: &Path) -> Result<PathBuf> {
 
 fn run_in(folder: &Path, program: &str, args: &[&str]) -> Result<()> {
     let mut command = Command::new("nice");
-    command
-        .args(["-n", "10", program])
-        .args(args)
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
+    command.args(["-n", "10", program]).args(args).current_dir(folder).stdin(Stdio::null());
+    let log = folder.with_file_name("log");
+    let output = File::options().create(true).append(true).open(&log)?;
     // A make of ours inside somebody's make would look for its job server.
-    command.env_remove("MAKEFLAGS").stderr(Stdio::null());
+    command.env_remove("MAKEFLAGS").stderr(output.try_clone()?).stdout(output);
     let status = command.status().with_context(|| format!("cannot start {program}"))?;
-    ensure!(status.success(), "{program} failed in {}", folder.display());
+    ensure!(status.success(), "{program} failed: see {}", log.display());
     Ok(())
 }

@@ -3,6 +3,7 @@
 pub mod demo;
 pub mod heap;
 pub mod import;
+pub mod ledger;
 pub mod value;
 
 use std::ffi::OsString;
@@ -22,6 +23,7 @@ Examples:
   nilo run -- python train.py              how high, will it fit, does it grow?
   nilo run --interval 10ms -- ./a.out      look closer
   nilo heap 4711                           which objects, held by whom?
+  nilo where 4711                          why is RSS larger than my tensors?
   nilo report                              the last run again, with charts
   nilo report train.1115-0312.4711.nilo --json
   nilo export @last --format csv           the samples, for other tools
@@ -75,6 +77,7 @@ pub enum Verb {
     Attach(AttachArgs),
     Record(RecordArgs),
     Heap(heap::HeapArgs),
+    Where(ledger::WhereArgs),
     Report(ReportArgs),
     Export(ExportArgs),
     List(ListArgs),

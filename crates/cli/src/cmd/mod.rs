@@ -7,6 +7,7 @@ pub mod exit;
 pub mod export;
 pub mod heap;
 pub mod import;
+pub mod ledger;
 pub mod list;
 pub mod load;
 pub mod overview;

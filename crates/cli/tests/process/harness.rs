@@ -179,12 +179,4 @@ fn fingerprint(bytes: &[u8]) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Says why a test did not run: `needs` names the capability as `nilo doctor` does.
-pub fn skip(needs: &str, reason: &str) {
-    let line = format!("skipped: needs {needs}: {reason}\n");
-    eprint!("{line}");
-    if let Some(file) = std::env::var_os("NILO_SKIPS") {
-        let file = std::fs::OpenOptions::new().append(true).create(true).open(file);
-        let _ = file.and_then(|mut f| f.write_all(line.as_bytes()));
-    }
-}
+pub use nilometer_lab::skip;

@@ -2,13 +2,13 @@
 
 use std::process::{Command, Stdio};
 
-use crate::harness::{Dialogue, Lab, finish_child, py_program, skip, text};
+use crate::harness::{Dialogue, Lab, finish_child, nilo_binary, py_program, skip, text};
 use crate::heap_target::{Target, document, row, screen, tracer};
 use crate::onlooker::{KILL, children, send, stat, until};
 use crate::watched::{is_root, python};
 
 /// A stop in which a test can be sure to act.
-const BIG: u64 = 400 << 20;
+const BIG: u64 = 800 << 20;
 
 #[test]
 fn serial_killing_nilo_in_the_middle_of_the_stop_leaves_the_target_running() {
@@ -16,9 +16,11 @@ fn serial_killing_nilo_in_the_middle_of_the_stop_leaves_the_target_running() {
     let mut target = Target::start();
     target.order(&format!("big {BIG}"));
     let pid = target.dialogue.pid();
-    let mut nilo = lab.nilo(["heap", &target.pid(), "--max-pause", "10s", "-o", "a.heap"]);
-    let mut child =
-        nilo.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("spawn");
+    // On one CPU: it copies at a high priority, and whoever looks for the moment needs the other one.
+    let mut nilo = Command::new("taskset");
+    nilo.args(["-c", "0", nilo_binary(), "heap", &target.pid(), "--max-pause", "10s", "-o", "a.heap"]);
+    nilo.current_dir(lab.path("")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = nilo.spawn().expect("taskset (Debian: util-linux)");
     while tracer(pid) == Some(0) {
         assert!(child.try_wait().expect("wait").is_none(), "it ended before its stop was seen");
     }
@@ -70,6 +72,8 @@ fn a_census_does_not_grow_the_target() {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
         status.lines().find_map(|line| line.strip_prefix("RssAnon:")).map(str::to_owned)
     };
+    target.order("grow 0"); // every page of this loop has been touched now
+    until("it waits for an order", || stat(target.dialogue.pid()).is_some_and(|s| s.state == 'S'));
     let before = anonymous();
     for _ in 0..3 {
         screen(&lab, &[&pid]);

@@ -38,6 +38,8 @@ mod heap_seed;
 mod heap_target;
 mod heap_torch;
 
+mod where_ledger;
+
 mod attach;
 mod control;
 mod relay;

@@ -1,6 +1,6 @@
 //! Reading every object once: its references, its size, its buffer. What a reference leads to is read as well.
 
-use nilometer_trace::heap::{Label, Part, Special};
+use nilometer_trace::heap::{Extent, Label, Part, Special};
 
 use super::heap::{Found as Number, Heap};
 use crate::kind::known::Shape;
@@ -20,6 +20,8 @@ pub(crate) struct Closure {
     pub to: Vec<Number>,
     pub label: Vec<Label>,
     pub buffers: Vec<(Number, Buffer)>,
+    /// What arrays and views span; numbered like objects here.
+    pub extents: Vec<(Number, Extent)>,
     pub not_sized: u64,
     /// Sure references to something that is no object.
     pub dangling: u64,
@@ -27,6 +29,8 @@ pub(crate) struct Closure {
     pub cut: bool,
     /// Dicts of instances, modules, types: what they hold are attributes.
     attribute_dicts: Vec<Number>,
+    /// Tuples of cells, and the code that names them.
+    cells: Vec<(u64, u64)>,
 }
 
 /// A reference count that is never changed.
@@ -53,6 +57,7 @@ impl Closure {
         closure.not_sized = payloads.not_sized;
         if context.labelled {
             closure.name_attributes();
+            closure.name_cells(heap);
         }
         closure
     }
@@ -79,8 +84,9 @@ impl Closure {
         number: Number,
     ) {
         let (address, id) = (heap.address[number as usize], heap.type_of[number as usize]);
-        let (type_, names) = heap.types.split(id);
         let pool = heap.pools.at(address).map(|pool| (pool, heap.pools.block_end(pool, address)));
+        let asked = if pool.is_some() { 0 } else { heap.bytes_outside(number as usize) };
+        let (type_, names) = heap.types.split(id);
         let body_bytes = match pool {
             Some((_, end)) => type_.basicsize.min(end - address),
             None => type_.basicsize,
@@ -88,7 +94,7 @@ impl Closure {
         let body = span::bytes(heap.image, address, body_bytes).unwrap_or_default();
         let body = &*body;
         self.refcount.push(refcount(heap.layout, word(body, 0)));
-        let block_end = pool.map_or(address.saturating_add(type_.basicsize), |(_, end)| end);
+        let block_end = pool.map_or(address.saturating_add(asked), |(_, end)| end);
         let object = Object { address, type_, body, block_end };
         let visitor = Visitor { image: heap.image, layout: heap.layout };
         visitor.visit(&object, &heap.pools, context, names, found);
@@ -101,16 +107,20 @@ impl Closure {
                 add_frame(&held, visitor, found, names);
             }
             Shape::Frame => {
-                add_frame(&stack::frame_references(python, heap.image, address), visitor, found, names)
+                add_frame(&stack::frame_references(python, heap.image, address), visitor, found, names);
             }
+            Shape::Function if context.labelled => self.cells.extend(visitor.closure(body)),
             shape if may_own(shape) => {
                 self.buffers.extend(payloads.of(&object, names).map(|buffer| (number, buffer)));
+                if context.labelled {
+                    self.extents.extend(payloads.extent(&object, names).map(|extent| (number, extent)));
+                }
             }
             _ => {}
         }
         let own = match pool {
             Some((pool, _)) => u64::from(pool.block_bytes),
-            None => u64::from(type_.before) + heap.bytes_outside(number as usize),
+            None => u64::from(type_.before) + asked,
         };
         self.bytes.push(own + found.bytes);
     }
@@ -139,14 +149,28 @@ impl Closure {
         }
     }
 
+    /// What a closure's tuple holds are variables.
+    fn name_cells(&mut self, heap: &mut Heap<'_>) {
+        let visitor = Visitor { image: heap.image, layout: heap.layout };
+        for (tuple, code) in std::mem::take(&mut self.cells) {
+            let Some(tuple) = heap.find(tuple) else { continue };
+            let labels = visitor.cell_labels(code, &mut heap.types.names);
+            let own = self.labels_of(tuple);
+            if own.len() == labels.len() {
+                own.copy_from_slice(&labels);
+            }
+        }
+    }
+
+    fn labels_of(&mut self, object: Number) -> &mut [Label] {
+        let range = self.start.get(object as usize).zip(self.start.get(object as usize + 1));
+        range.and_then(|(from, to)| self.label.get_mut(*from as usize..*to as usize)).unwrap_or_default()
+    }
+
     /// What the dict of an instance holds under a name is an attribute.
     fn name_attributes(&mut self) {
         for dict in std::mem::take(&mut self.attribute_dicts) {
-            let (Some(from), Some(to)) = (self.start.get(dict as usize), self.start.get(dict as usize + 1))
-            else {
-                continue;
-            };
-            for label in self.label.get_mut(*from as usize..*to as usize).unwrap_or_default() {
+            for label in self.labels_of(dict) {
                 if let Some(Part::Key(name)) = label.part() {
                     *label = Label::new(Part::Attribute(name));
                 }

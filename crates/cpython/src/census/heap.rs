@@ -88,6 +88,14 @@ impl<'a> Heap<'a> {
         self.in_pools = 0;
     }
 
+    /// The object at an address, if it is known.
+    pub fn find(&self, address: u64) -> Option<Found> {
+        match self.pools.at(address) {
+            Some(_) => self.find_in_pools(address),
+            None => self.outside.get(&address).copied(),
+        }
+    }
+
     #[inline]
     fn find_in_pools(&self, address: u64) -> Option<Found> {
         let (block, within) = self.pools.block_at(address)?;
@@ -153,7 +161,7 @@ impl<'a> Heap<'a> {
     /// count and a type may be two pointers in a row.
     #[inline]
     pub fn is_object_address(&mut self, count: u64) -> bool {
-        (FIXED..1 << 32).contains(&count) && count % 8 == 0 && {
+        (FIXED..1 << 32).contains(&count) && count.is_multiple_of(8) && {
             let type_ = self.image.word(count.wrapping_add(self.layout.object.type_));
             type_.is_some_and(|type_| self.type_at(type_).is_some())
         }

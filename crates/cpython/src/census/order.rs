@@ -3,7 +3,7 @@
 //! Objects of pools are in order already; the others, few of them, are put between.
 
 use nilometer_image::Image;
-use nilometer_trace::heap::{Edges, Graph, Objects, Origin, Payload, Root};
+use nilometer_trace::heap::{Edges, Extent, Graph, Objects, Origin, Payload, Root};
 
 use super::closure::Closure;
 use super::heap::{Found as Number, Heap};
@@ -23,10 +23,14 @@ impl Order {
     fn new(heap: &Heap<'_>) -> Self {
         let in_pools = heap.in_pools.min(heap.address.len());
         let (pooled, rest) = heap.address.split_at(in_pools);
-        let mut outside: Vec<(u64, Number)> =
-            rest.iter().enumerate().map(|(index, address)| (*address, (in_pools + index) as Number)).collect();
+        let mut outside: Vec<(u64, Number)> = rest
+            .iter()
+            .enumerate()
+            .map(|(index, address)| (*address, (in_pools + index) as Number))
+            .collect();
         outside.sort_unstable();
-        let place = |(address, number): (u64, Number)| (pooled.partition_point(|pooled| *pooled < address), number);
+        let place =
+            |(address, number): (u64, Number)| (pooled.partition_point(|pooled| *pooled < address), number);
         let outside: Vec<(usize, Number)> = outside.into_iter().map(place).collect();
         let mut rank: Vec<u32> = (0..heap.address.len() as u32).collect();
         let mut from = in_pools;
@@ -74,7 +78,9 @@ impl Order {
         if !label.is_empty() {
             self.sort_references(&mut label, &start);
         }
-        to.iter_mut().for_each(|target| *target = self.rank[*target as usize]);
+        for target in &mut *to {
+            *target = self.rank[*target as usize];
+        }
         // Numbers of references are sorted like any column, then summed up again.
         for object in 0..start.len() - 1 {
             start[object] = start[object + 1] - start[object];
@@ -107,6 +113,9 @@ pub(crate) fn graph(mut heap: Heap<'_>, mut closure: Closure, roots: &Roots) -> 
         .map(|(number, buffer)| payload(heap.image, order.rank[*number as usize], buffer))
         .collect();
     payloads.sort_by_key(|payload| payload.owner);
+    let renumbered = |(number, extent)| Extent { object: order.rank[number as usize], ..extent };
+    let mut extents: Vec<Extent> = std::mem::take(&mut closure.extents).into_iter().map(renumbered).collect();
+    extents.sort_by_key(|extent| extent.object);
     let roots = roots.iter().map(|(target, holder, name, claim)| {
         (Root { object: order.rank[target as usize], holder, name: name.to_owned() }, claim)
     });
@@ -126,6 +135,7 @@ pub(crate) fn graph(mut heap: Heap<'_>, mut closure: Closure, roots: &Roots) -> 
         },
         edges,
         payloads,
+        extents,
         names: heap.types.names.into_list(),
         ..Graph::default()
     };

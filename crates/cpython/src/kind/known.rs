@@ -70,6 +70,7 @@ pub(crate) enum Listed {
 const NOTHING: Listed = Listed::Only(&[]);
 
 impl Known {
+    #[allow(clippy::unnecessary_wraps, reason = "arms of a match that knows some names")]
     const fn new(shape: Shape, nature: Nature, words: Listed) -> Option<Self> {
         Some(Self { shape, nature, words })
     }
@@ -176,10 +177,9 @@ fn module(name: &str) -> Option<Known> {
         "itertools._tee_dataobject" => {
             Known::new(Shape::Tee, Nature::Instance, Listed::Only(&[("iterator", 16), ("next", 32)]))
         }
-        // Modules/_threadmodule.c: the dict is borrowed (until 3.12).
-        "_thread._localdummy" => Known::plain(&[]),
-        // Modules/_decimal: digits, and what was there before them.
-        "decimal.Decimal" => Known::plain(&[]),
+        // Modules/_threadmodule.c: the dict is borrowed (until 3.12). Modules/_decimal: digits, and what was there
+        // before them.
+        "_thread._localdummy" | "decimal.Decimal" => Known::plain(&[]),
         "datetime.time" | "datetime.datetime" => Known::new(Shape::Time, Nature::Instance, NOTHING),
         "array.array" => Known::new(Shape::CArray, Nature::Instance, NOTHING),
         "mmap.mmap" => Known::new(Shape::Mmap, Nature::Instance, NOTHING),

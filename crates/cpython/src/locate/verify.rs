@@ -5,7 +5,7 @@ use nilometer_image::Memory;
 use super::{Claim, Interpreter, Python, repair};
 use crate::layout::{Layout, flag};
 use crate::reader::Reader;
-use crate::{Error, Version};
+use crate::{Error, Level, Version};
 
 /// No process has so many; a list that goes on is none.
 const MAX_INTERPRETERS: usize = 4096;
@@ -27,9 +27,15 @@ pub fn check<M: Memory + ?Sized>(memory: &M, claim: &Claim) -> Result<Python, Er
         check_version(&reader, roots.sys, version).ok_or(unknown("sys.hexversion says another version"))?;
     let interpreters: Vec<_> =
         addresses.iter().filter_map(|at| read_interpreter(&reader, runtime, *at)).collect();
+    if interpreters.first().is_none_or(|first| first.address != main) {
+        return Err(unknown("its main interpreter"));
+    }
     let skipped = addresses.len() - interpreters.len();
     if skipped > 0 {
         limits.push(format!("{skipped} interpreters are starting or ending and were left out"));
+    }
+    if version.level != Level::Final {
+        limits.push(format!("{version} is not a final release: what is not checked may be elsewhere"));
     }
     Ok(Python { version, layout, runtime, type_type, interpreters, file: claim.path.to_path_buf(), limits })
 }

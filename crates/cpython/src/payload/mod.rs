@@ -5,7 +5,7 @@
 pub(crate) mod numpy;
 
 use nilometer_image::Image;
-use nilometer_trace::heap::{Backing, NameId};
+use nilometer_trace::heap::{Backing, Extent, NameId};
 use rustc_hash::FxHashSet;
 
 use crate::kind::known::Shape;
@@ -76,6 +76,14 @@ impl<'a> Payloads<'a> {
         }
     }
 
+    /// What an array or a view spans by its own account.
+    pub fn extent(&mut self, object: &Object<'_>, names: &mut Names) -> Option<Extent> {
+        match object.type_.shape {
+            Shape::NdArray => self.numpy.extent(self.image, object, names),
+            _ => None,
+        }
+    }
+
     fn byte_array(&self, object: &Object<'_>) -> Payload {
         let layout = &self.layout.byte_array;
         let (address, bytes) = (object.word(layout.buffer), object.word(layout.allocated));
@@ -116,9 +124,10 @@ fn mmap(object: &Object<'_>) -> Payload {
 }
 
 fn plain(address: u64, bytes: u64) -> Payload {
-    match bytes < LARGEST {
-        true => Payload::Buffer(Buffer { address, bytes, elements: None, element: None }),
-        false => Payload::NotSized,
+    if bytes < LARGEST {
+        Payload::Buffer(Buffer { address, bytes, elements: None, element: None })
+    } else {
+        Payload::NotSized
     }
 }
 

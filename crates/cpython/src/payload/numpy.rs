@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use nilometer_image::{Image, Memory};
-use nilometer_trace::heap::{Label, Part, Special};
+use nilometer_trace::heap::{Extent, Label, Part, Special};
 
 use super::{Buffer, LARGEST, Payload};
 use crate::kind::small_int;
@@ -148,20 +148,22 @@ impl Numpy {
         if object.word(FLAGS) & OWNS == 0 || object.word(DATA) == 0 {
             return Payload::None;
         }
-        let description = object.word(DESCRIPTION);
-        let Some((element, elements)) = self.element(image, description).zip(count_elements(image, object))
-        else {
-            return Payload::NotSized;
-        };
-        match elements.checked_mul(element.bytes).filter(|bytes| *bytes < LARGEST) {
-            Some(bytes) => Payload::Buffer(Buffer {
-                address: object.word(DATA),
-                bytes,
-                elements: Some(elements),
-                element: Some(names.intern(&element.name)),
-            }),
+        match self.extent(image, object, names) {
+            Some(Extent { bytes, elements, element, .. }) => {
+                let address = object.word(DATA);
+                Payload::Buffer(Buffer { address, bytes, elements: Some(elements), element })
+            }
             None => Payload::NotSized,
         }
+    }
+
+    /// What an array spans by its own account, whoever owns the buffer; the object's number is not set.
+    pub fn extent(&mut self, image: &Image, object: &Object<'_>, names: &mut Names) -> Option<Extent> {
+        let element = self.element(image, object.word(DESCRIPTION))?;
+        let shape = read_shape(image, object)?;
+        let elements = shape.iter().copied().try_fold(1u64, u64::checked_mul)?;
+        let bytes = elements.checked_mul(element.bytes).filter(|bytes| *bytes < LARGEST)?;
+        Some(Extent { object: 0, elements, bytes, element: Some(names.intern(&element.name)), shape })
     }
 
     fn element(&mut self, image: &Image, description: u64) -> Option<Element> {
@@ -209,16 +211,20 @@ fn scalar_name(image: &Image, description: u64) -> Option<String> {
     Some(name.rsplit('.').next().unwrap_or(&name).to_owned())
 }
 
-fn count_elements(image: &Image, object: &Object<'_>) -> Option<u64> {
+/// Lengths of the dimensions; none of a number is an array without dimensions.
+fn read_shape(image: &Image, object: &Object<'_>) -> Option<Vec<u64>> {
     let dimensions = object.word(DIMENSION_COUNT) & u64::from(u32::MAX);
     if dimensions == 0 {
-        return Some(1);
+        return Some(Vec::new());
     }
     if dimensions > MOST_DIMENSIONS {
         return None;
     }
-    let bytes = image.slice(object.word(DIMENSIONS), dimensions as usize * 8)?;
-    span::words(bytes).try_fold(1u64, |product, dimension| product.checked_mul(dimension))
+    Some(span::words(image.slice(object.word(DIMENSIONS), dimensions as usize * 8)?).collect())
+}
+
+fn count_elements(image: &Image, object: &Object<'_>) -> Option<u64> {
+    read_shape(image, object)?.into_iter().try_fold(1u64, u64::checked_mul)
 }
 
 /// Base, element type, handler, and the objects in arrays of objects.

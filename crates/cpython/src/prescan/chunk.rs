@@ -40,7 +40,7 @@ pub(super) fn find_texts(python: &Python, peek: &Peek, starts: Vec<u64>) -> Vec<
 fn chunk_bytes(head: &[u8]) -> Option<u64> {
     let size = word(head, 8);
     let bytes = size & !7;
-    (word(head, 0) == 0 && size & 7 == MAPPED && bytes > 0 && bytes % PAGE == 0 && bytes < 1 << 46)
+    (word(head, 0) == 0 && size & 7 == MAPPED && bytes > 0 && bytes.is_multiple_of(PAGE) && bytes < 1 << 46)
         .then_some(bytes)
 }
 

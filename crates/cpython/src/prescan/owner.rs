@@ -57,7 +57,7 @@ impl Owner {
 impl Shaped {
     /// The buffer, by the dimensions that were read.
     pub fn buffer(&self, mut dimensions: impl Iterator<Item = u64>) -> Option<Range<u64>> {
-        let elements = dimensions.try_fold(1u64, |product, dimension| product.checked_mul(dimension))?;
+        let elements = dimensions.try_fold(1u64, u64::checked_mul)?;
         let bytes = elements.checked_mul(self.element_bytes)?;
         Some(self.data..self.data.checked_add(bytes)?)
     }

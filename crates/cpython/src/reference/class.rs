@@ -26,18 +26,15 @@ impl Visitor<'_> {
         for offset in [layout.bases, layout.mro, layout.cache] {
             found.special(at(offset), Special::Hierarchy);
         }
-        match context.static_states.get(&object.address) {
-            // Its own fields hold numbers.
-            Some(states) => {
-                for state in states {
-                    found.special(state.dict, Special::Dict);
-                    found.special(state.subclasses, Special::Hierarchy);
-                }
+        // With states for each interpreter its own fields hold numbers.
+        if let Some(states) = context.static_states.get(&object.address) {
+            for state in states {
+                found.special(state.dict, Special::Dict);
+                found.special(state.subclasses, Special::Hierarchy);
             }
-            None => {
-                found.special(at(layout.dict), Special::Dict);
-                found.special(at(layout.subclasses), Special::Hierarchy);
-            }
+        } else {
+            found.special(at(layout.dict), Special::Dict);
+            found.special(at(layout.subclasses), Special::Hierarchy);
         }
         if is_heap {
             self.heap_class(object.address, names, found);

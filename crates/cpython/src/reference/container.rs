@@ -18,7 +18,7 @@ impl Visitor<'_> {
         if items == 0 || count > allocated || allocated >= 1 << 40 {
             return;
         }
-        found.bytes += self.block(pools, context, items, allocated * 8);
+        found.bytes += Self::block(pools, context, items, allocated * 8);
         if count == 0 {
             return;
         }
@@ -33,15 +33,15 @@ impl Visitor<'_> {
         let hidden = object.type_.hidden_items;
         let items = object.word(self.layout.object.items);
         let items = if hidden > 0 { items.saturating_add(hidden).min(fits.max(items)) } else { items };
-        if let Some(bytes) = object.body.get(start as usize..) {
-            if items * 8 <= bytes.len() as u64 {
-                return add_items(&bytes[..items as usize * 8], found);
-            }
+        if let Some(bytes) = object.body.get(start as usize..)
+            && items * 8 <= bytes.len() as u64
+        {
+            return add_items(&bytes[..items as usize * 8], found);
         }
-        if items < 1 << 40 {
-            if let Some(bytes) = span::bytes(self.image, object.address + start, items * 8) {
-                add_items(&bytes, found);
-            }
+        if items < 1 << 40
+            && let Some(bytes) = span::bytes(self.image, object.address + start, items * 8)
+        {
+            add_items(&bytes, found);
         }
     }
 
@@ -69,7 +69,7 @@ impl Visitor<'_> {
             return;
         }
         if table != object.address + layout.small_table {
-            found.bytes += self.block(pools, context, table, bytes);
+            found.bytes += Self::block(pools, context, table, bytes);
         }
         let Some(entries) = span::bytes(self.image, table, bytes) else { return };
         let member = Label::new(Part::Member);
@@ -82,7 +82,7 @@ impl Visitor<'_> {
     }
 
     /// `teedataobject`: of its 57 values only those read so far are there (Modules/itertoolsmodule.c).
-    pub(super) fn tee(self, object: &Object<'_>, found: &mut Found) {
+    pub(super) fn tee(object: &Object<'_>, found: &mut Found) {
         let read = (object.word(24) & u64::from(u32::MAX)).min(57) as usize;
         if let Some(values) = object.body.get(40..40 + read * 8) {
             add_items(values, found);

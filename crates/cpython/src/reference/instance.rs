@@ -83,10 +83,7 @@ impl Visitor<'_> {
     }
 
     fn labels<'n>(self, object: &Object<'_>, context: &Context, names: &'n mut Names) -> &'n [Label] {
-        match context.labelled {
-            true => names.of_shared(self.image, self.layout, object.type_.keys),
-            false => &[],
-        }
+        if context.labelled { names.of_shared(self.image, self.layout, object.type_.keys) } else { &[] }
     }
 
     /// A dict behind the items of a variable-sized object, counted from its end (`_PyObject_GetDictPtr`).

@@ -22,7 +22,7 @@ impl Visitor<'_> {
         let (table, values) = (object.word(layout.keys), object.word(layout.values));
         let Some(keys) = Keys::read(self.image, &self.layout.dict_keys, table) else { return };
         if keys.refcount == 1 && !context.type_keys.contains(&table) {
-            found.bytes += self.block(pools, context, table, keys.bytes);
+            found.bytes += Self::block(pools, context, table, keys.bytes);
         }
         if context.interned.contains(&object.address) {
             return self.interned(&keys, found);
@@ -30,7 +30,7 @@ impl Visitor<'_> {
         if values == 0 {
             return self.combined(object, &keys, context, names, found);
         }
-        self.tell_keys_once(table, &keys, context, found);
+        Self::tell_keys_once(table, &keys, context, found);
         self.split(table, values, &keys, (pools, context), names, found);
     }
 
@@ -51,9 +51,10 @@ impl Visitor<'_> {
             if modules {
                 names.of_module(self.image, self.layout, key);
             }
-            let label = match context.labelled {
-                true => names.of_entry(self.image, self.layout, key, position as u64),
-                false => Label::UNNAMED,
+            let label = if context.labelled {
+                names.of_entry(self.image, self.layout, key, position as u64)
+            } else {
+                Label::UNNAMED
             };
             found.references.push(Reference { address: key, label: member, sure: true });
             found.references.push(Reference { address: value, label, sure: true });
@@ -72,7 +73,7 @@ impl Visitor<'_> {
     }
 
     /// The keys of a shared table belong to the table: its type tells them, or else the first dict.
-    fn tell_keys_once(self, table: u64, keys: &Keys<'_>, context: &mut Context, found: &mut Found) {
+    fn tell_keys_once(table: u64, keys: &Keys<'_>, context: &mut Context, found: &mut Found) {
         if context.type_keys.contains(&table) || !context.told_keys.insert(table) {
             return;
         }
@@ -119,14 +120,14 @@ impl Visitor<'_> {
     pub(super) fn values_block(self, values: u64, keys: &Keys<'_>, pools: &Pools, context: &Context) -> u64 {
         let managed = &self.layout.managed;
         if managed.dict.is_none() {
-            return self.block(pools, context, values, keys.capacity * 8);
+            return Self::block(pools, context, values, keys.capacity * 8);
         }
         if managed.inline_values {
             let asked = keys.capacity.next_multiple_of(8) + (keys.capacity + 1) * 8;
-            return self.block(pools, context, values, asked);
+            return Self::block(pools, context, values, asked);
         }
         let before = self.image.slice(values.wrapping_sub(1), 1).map_or(0, |byte| u64::from(byte[0]));
-        self.block(pools, context, values.wrapping_sub(before), before + keys.capacity * 8)
+        Self::block(pools, context, values.wrapping_sub(before), before + keys.capacity * 8)
     }
 
     /// A dict whose order is in nodes of its own; each holds its key once more.
@@ -143,13 +144,13 @@ impl Visitor<'_> {
         let after = self.layout.dict.size;
         let (nodes, slots) = (object.word(after + 16), object.word(after + 24));
         if nodes != 0 && slots < 1 << 40 {
-            found.bytes += self.block(pools, context, nodes, slots * 8);
+            found.bytes += Self::block(pools, context, nodes, slots * 8);
         }
         let mut node = object.word(after);
         let most = object.word(self.layout.dict.used).min(1 << 40);
         for _ in 0..most {
             let Some(bytes) = self.image.slice(node, NODE_BYTES as usize) else { return };
-            found.bytes += self.block(pools, context, node, NODE_BYTES);
+            found.bytes += Self::block(pools, context, node, NODE_BYTES);
             found.add(word(bytes, 0), Label::new(Part::Member));
             node = word(bytes, 16);
         }

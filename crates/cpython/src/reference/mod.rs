@@ -3,6 +3,7 @@
 //! Weak references, borrowed pointers and caches that own nothing are left out, so that the number of references found
 //! equals the reference count. The invariant: a reference is told by exactly one object.
 
+mod cell;
 mod class;
 mod container;
 mod instance;
@@ -12,6 +13,9 @@ mod rest;
 pub(crate) mod span;
 pub(crate) mod table;
 pub(crate) mod text;
+
+use std::cell::RefCell;
+use std::ops::Range;
 
 use nilometer_image::Image;
 use nilometer_trace::heap::{Label, Part, Special};
@@ -82,6 +86,17 @@ pub(crate) struct Context {
     pub type_keys: FxHashSet<u64>,
     /// Shared tables of keys that no type owns, and that were told by the first dict that uses them.
     pub told_keys: FxHashSet<u64>,
+    /// Blocks outside of the pools that objects own; kept where somebody asks for them.
+    pub outside: Option<RefCell<Vec<Range<u64>>>>,
+}
+
+impl Context {
+    #[cold]
+    pub fn note_outside(&self, address: u64, bytes: u64) {
+        if let (Some(outside), Some(end)) = (&self.outside, address.checked_add(bytes)) {
+            outside.borrow_mut().push(address..end);
+        }
+    }
 }
 
 /// Reads objects of one image.
@@ -97,7 +112,7 @@ pub(crate) struct Object<'o> {
     pub type_: &'o Type,
     /// Its body: `basicsize` bytes, fewer where the block is shorter.
     pub body: &'o [u8],
-    /// The end of its block in its pool; of its body elsewhere.
+    /// The end of its block in its pool; of what was asked for elsewhere.
     pub block_end: u64,
 }
 
@@ -108,7 +123,7 @@ impl Object<'_> {
     }
 }
 
-impl<'a> Visitor<'a> {
+impl Visitor<'_> {
     /// Adds everything that an object owns to `found`.
     #[inline]
     pub fn visit(
@@ -122,7 +137,9 @@ impl<'a> Visitor<'a> {
         let type_ = object.type_;
         for place in &type_.words {
             let address = word(object.body, place.offset as usize);
-            if span::is_address(address) {
+            // What a scan finds to point to the object itself is no reference that keeps it.
+            let is_own = address == object.address && !place.sure;
+            if span::is_address(address) && !is_own {
                 found.references.push(Reference { address, label: place.label, sure: place.sure });
             }
         }
@@ -146,14 +163,13 @@ impl<'a> Visitor<'a> {
         found: &mut Found,
     ) {
         match object.type_.shape {
-            Shape::Fixed | Shape::Int | Shape::Bytes | Shape::Function | Shape::Code => {}
             Shape::Str => self.str_blocks(object, found),
             Shape::List => self.list(object, pools, context, found),
             Shape::Tuple => self.tuple(object, context, found),
             Shape::Items => self.items(object, found),
             Shape::Set => self.set(object, pools, context, found),
             Shape::Deque => self.deque(object, context, found),
-            Shape::Tee => self.tee(object, found),
+            Shape::Tee => Self::tee(object, found),
             Shape::LruCache => self.lru_cache(object, found),
             Shape::Dict => self.dict(object, pools, context, names, found),
             Shape::OrderedDict => self.ordered_dict(object, pools, context, names, found),
@@ -161,22 +177,33 @@ impl<'a> Visitor<'a> {
             Shape::Module => self.module(object, found),
             Shape::Weakref => found.special(object.word(self.layout.weakref.callback), Special::Callback),
             Shape::MemoryView => {
-                found.special(object.word(self.layout.memory_view.managed_buffer), Special::Base)
+                found.special(object.word(self.layout.memory_view.managed_buffer), Special::Base);
             }
             Shape::ManagedBuffer => {
                 found.special(object.word(self.layout.memory_view.managed_buffer_object), Special::Base);
             }
             Shape::ByteArray => self.byte_array(object, found),
-            Shape::Time => self.time(object, found),
+            Shape::Time => Self::time(object, found),
             Shape::Element => self.element(object, context, names, found),
             Shape::NdArray => self.nd_array(object, found),
-            Shape::Generator | Shape::Frame | Shape::CArray | Shape::Mmap => {}
+            Shape::Fixed
+            | Shape::Int
+            | Shape::Bytes
+            | Shape::Function
+            | Shape::Code
+            | Shape::Generator
+            | Shape::Frame
+            | Shape::CArray
+            | Shape::Mmap => {}
         }
     }
 
     /// The size of a block: its size class in a pool, what was asked for elsewhere.
-    fn block(self, pools: &Pools, context: &Context, address: u64, asked: u64) -> u64 {
-        pools.block_bytes(address.wrapping_sub(context.shift)).unwrap_or(asked)
+    fn block(pools: &Pools, context: &Context, address: u64, asked: u64) -> u64 {
+        pools.block_bytes(address.wrapping_sub(context.shift)).unwrap_or_else(|| {
+            context.note_outside(address, asked);
+            asked
+        })
     }
 }
 

@@ -32,7 +32,7 @@ impl Visitor<'_> {
 
     /// `PyDateTime_Time`, `PyDateTime_DateTime`: whether there is a time zone stands after the hash; it comes last
     /// (datetime.h). A class may have added to it.
-    pub(super) fn time(self, object: &Object<'_>, found: &mut Found) {
+    pub(super) fn time(object: &Object<'_>, found: &mut Found) {
         let zone = if object.type_.time_bytes > 0 { object.type_.time_bytes - 8 } else { return };
         if object.body.get(24).is_some_and(|has_zone| *has_zone != 0) {
             found.add(object.word(zone), Label::UNNAMED);

@@ -46,7 +46,7 @@ pub(crate) fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
 /// Whether a word may be the address of an object.
 #[inline]
 pub(crate) fn is_address(word: u64) -> bool {
-    word & 7 == 0 && word.wrapping_sub(0x1000) < (1 << 47) - 0x1000
+    word.trailing_zeros() >= 3 && word.wrapping_sub(0x1000) < (1 << 47) - 0x1000
 }
 
 #[cfg(test)]

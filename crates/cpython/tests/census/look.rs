@@ -70,7 +70,7 @@ pub fn of_minor(minor: u8) -> Vec<PathBuf> {
     };
     let found: Vec<_> = interpreters().into_iter().filter(is_minor).collect();
     if found.is_empty() {
-        println!("skipped: needs CPython 3.{minor}");
+        nilometer_lab::skip(&format!("CPython 3.{minor}"), "none was found; cargo xtask interpreters");
     }
     found
 }

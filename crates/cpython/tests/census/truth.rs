@@ -61,7 +61,11 @@ impl Truth {
         let absent = self.objects.iter().filter(|(address, _)| graph.at(**address).is_none());
         let absent = absent.filter(|(address, _)| !self.own.contains(address));
         let named = absent.map(|(address, told)| (address, self.types.get(&told.type_), told));
-        named.map(|(address, type_, told)| format!("{address:x} {type_:?} {told:?}")).collect()
+        named
+            .map(|(address, type_, told)| {
+                format!("{address:x} {type_:?} {told:?} {:?}", self.types.get(address))
+            })
+            .collect()
     }
 
     /// Objects whose kind is not what their type is called, by both names.

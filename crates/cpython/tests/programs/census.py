@@ -19,7 +19,7 @@ if "--dirty" not in sys.argv:
 
 # So that nothing is cached, and no type made ready, later.
 for kind in {type(r) for o in gc.get_objects() for r in [o] + gc.get_referents(o)}:
-    kind.__module__, kind.__sizeof__
+    kind.__module__, kind.__sizeof__, hasattr(kind, "__array_interface__")
 del kind
 with open(os.devnull, "w") as null:
     null.write("%d %s" % (1, json.dumps({"a": ["b"]})))
@@ -67,6 +67,8 @@ def size(thing):
 
 def tells(thing):
     kind = type(thing)
+    if hasattr(kind, "__array_interface__"):
+        return False  # says nothing to the collector
     return kind in (list, tuple, dict, set, frozenset) or kind.__module__ == "census_objects"
 
 

@@ -158,6 +158,19 @@ def plain(count=9000):
     )
 
 
+def small():
+    return plain(2000)
+
+
+def buffers():
+    import numpy as np
+
+    return dict(
+        arrays=[np.ones(1 << 20) for _ in range(3)], array=array.array("d", bytes(8 << 20)), texts=[b"x" * (3 << 20)],
+        bytes=bytearray(5 << 20), objects=np.array([None] * (1 << 18), dtype=object),
+    )
+
+
 def sub_list(number):
     made = SubList([number])
     if number % 2:

@@ -11,7 +11,6 @@
 )]
 
 use std::env;
-use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -82,15 +81,8 @@ pub fn interpreters() -> Vec<PathBuf> {
     found
 }
 
-/// Writes down that something was not tested here.
-pub fn skip(needs: &str, reason: &str) {
-    let line = format!("skipped: needs {needs}: {reason}\n");
-    eprint!("{line}");
-    if let Some(file) = env::var_os("NILO_SKIPS") {
-        let file = OpenOptions::new().append(true).create(true).open(file);
-        file.and_then(|mut file| file.write_all(line.as_bytes())).unwrap();
-    }
-}
+#[allow(unused_imports, reason = "not every test crate skips")]
+pub use nilometer_lab::skip;
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut found: Vec<_> =

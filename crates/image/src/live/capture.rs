@@ -16,6 +16,7 @@ use super::copy::{Missed, copy};
 use super::hold::{doubts, farewell, fork, prepare_fork, stop, threads_of};
 use super::peek::Peek;
 use super::plan::{Plan, Seen, look_aside, make_plan, subtract, whole_pages};
+use super::source::Source;
 use super::target::{from_io, read_mappings};
 use crate::image::Segment;
 use crate::mapping::Mapping;
@@ -160,7 +161,7 @@ impl Job<'_> {
         let pid = self.peek.pid();
         let mut taken = Taken::of(pid, Mode::Off);
         (taken.mappings, taken.plan) = self.look(pid, self.peek.pagemap())?;
-        taken.missed = copy(pid, &taken.plan.pieces, into, self.options.threads, u64::MAX);
+        taken.missed = copy(self.peek.source(), &taken.plan.pieces, into, self.options.threads, u64::MAX);
         (self.held)(u64::MAX);
         taken.threads = threads_of(pid);
         Ok(taken)
@@ -173,7 +174,7 @@ impl Job<'_> {
         let mut taken = Taken::of(peek.pid(), Mode::Copy);
         (taken.mappings, taken.plan) = self.look(peek.pid(), peek.pagemap())?;
         let deadline_ns = stopped.began_ns().saturating_add(options.max_pause.as_nanos() as u64);
-        let missed = copy(peek.pid(), &taken.plan.pieces, into, options.threads, deadline_ns);
+        let missed = copy(peek.source(), &taken.plan.pieces, into, options.threads, deadline_ns);
         (self.held)(deadline_ns);
         taken.release(stopped);
         drop(urgent);
@@ -189,7 +190,7 @@ impl Job<'_> {
         if bytes == 0 {
             return;
         }
-        let after = copy(self.peek.pid(), &late, into, self.options.threads, u64::MAX);
+        let after = copy(self.peek.source(), &late, into, self.options.threads, u64::MAX);
         let without_place: usize = after.late.iter().map(|piece| piece.length).sum();
         let max_ms = self.options.max_pause.as_millis();
         if bytes > without_place {
@@ -222,7 +223,7 @@ impl Job<'_> {
         let child = frozen.pid();
         let pagemap = Pagemap::open(child).map_err(|source| from_io(child, Path::new("pagemap"), source))?;
         (taken.mappings, taken.plan) = self.look(child, &pagemap)?;
-        taken.missed = copy(child, &taken.plan.pieces, into, self.options.threads, u64::MAX);
+        taken.missed = copy(&Source::gentle(child), &taken.plan.pieces, into, self.options.threads, u64::MAX);
         Ok(())
     }
 }

@@ -4,9 +4,10 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use nilometer_kernel::sys::clock::monotonic_ns;
-use nilometer_kernel::sys::memory::{MOST_SPANS, Span, read_spans};
+use nilometer_kernel::sys::memory::{MOST_SPANS, Span};
 
 use super::plan::Piece;
+use super::source::Source;
 
 /// What one thread takes at once: some 0.3 ms, so that a deadline is kept and the threads end together.
 const CHUNK_BYTES: usize = 2 << 20;
@@ -29,7 +30,13 @@ struct Chunk<'a> {
 }
 
 /// `pieces` sorted by offset, not overlapping; those beyond `into` are late.
-pub(super) fn copy(pid: i32, pieces: &[Piece], into: &mut [u8], threads: usize, deadline_ns: u64) -> Missed {
+pub(super) fn copy(
+    from: &Source,
+    pieces: &[Piece],
+    into: &mut [u8],
+    threads: usize,
+    deadline_ns: u64,
+) -> Missed {
     let (chunks, late) = split(pieces, into);
     let threads = threads.min(chunks.len());
     let queue = Mutex::new(chunks.into_iter());
@@ -40,7 +47,7 @@ pub(super) fn copy(pid: i32, pieces: &[Piece], into: &mut [u8], threads: usize, 
             if monotonic_ns() >= deadline_ns {
                 own.late.extend(chunk.pieces);
             } else {
-                read_chunk(pid, chunk.spans, &mut own.unreadable);
+                read_chunk(from, chunk.spans, &mut own.unreadable);
             }
         }
         let mut all = missed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,10 +103,10 @@ fn cut(piece: &Piece) -> impl Iterator<Item = Piece> + use<> {
 }
 
 /// Reads all spans, stepping over pages that cannot be read.
-fn read_chunk(pid: i32, mut spans: Vec<Span>, unreadable: &mut Vec<Range<u64>>) {
+fn read_chunk(from: &Source, mut spans: Vec<Span>, unreadable: &mut Vec<Range<u64>>) {
     let (mut at, mut failures) = (0, 0);
     while let Some(left) = spans.get_mut(at..).filter(|left| !left.is_empty()) {
-        let mut read = read_spans(pid, left).unwrap_or(0);
+        let mut read = from.read_spans(left).unwrap_or(0);
         failures = if read > 0 { 0 } else { failures + 1 };
         while let Some(span) = spans.get_mut(at).filter(|span| span.into.len() <= read) {
             read -= span.into.len();
@@ -136,7 +143,8 @@ mod tests {
         ];
         for threads in [1, 3] {
             let mut into = vec![0; 4 << 20];
-            let missed = copy(std::process::id() as i32, &pieces, &mut into, threads, u64::MAX);
+            let missed =
+                copy(&Source::Calls(std::process::id() as i32), &pieces, &mut into, threads, u64::MAX);
             assert!(missed.late.is_empty() && missed.unreadable.is_empty());
             assert!(into[..3 << 20] == source[..3 << 20]);
             assert_eq!(into[(3 << 20) + 5..][..7], source[4 << 20..][..7]);
@@ -151,8 +159,8 @@ mod tests {
         let me = std::process::id() as i32;
         let mut into = [0; 40];
         let pieces = [piece(0, 16), piece(30, 16)];
-        assert_eq!(copy(me, &pieces, &mut into, 1, 0).late, pieces);
-        assert_eq!(copy(me, &pieces, &mut into, 1, u64::MAX).late, pieces[1..]);
+        assert_eq!(copy(&Source::Calls(me), &pieces, &mut into, 1, 0).late, pieces);
+        assert_eq!(copy(&Source::Calls(me), &pieces, &mut into, 1, u64::MAX).late, pieces[1..]);
         assert_eq!((into[15], into[16], into[39]), (7, 0, 0));
     }
 
@@ -163,7 +171,7 @@ mod tests {
         let piece = |address, length, offset| Piece { address, length, offset };
         let pieces = [piece(good, 8, 0), piece(8192, 8192, 8), piece(good, 8, 8200)];
         let mut into = vec![0; 8208];
-        let missed = copy(std::process::id() as i32, &pieces, &mut into, 1, u64::MAX);
+        let missed = copy(&Source::Calls(std::process::id() as i32), &pieces, &mut into, 1, u64::MAX);
         assert_eq!(missed.unreadable, [8192..12288, 12288..16384]);
         assert_eq!((into[7], into[8], into[8199], into[8200]), (7, 0, 0, 7));
     }

@@ -7,6 +7,7 @@ mod copy;
 mod hold;
 mod peek;
 mod plan;
+mod source;
 mod target;
 
 pub use capture::{Capture, CaptureOptions, Mode, Pause, capture, capture_while};

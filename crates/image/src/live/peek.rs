@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use nilometer_kernel::read::proc::Proc;
-use nilometer_kernel::sys::memory::{MOST_SPANS, Span, read_bytes, read_spans};
+use nilometer_kernel::sys::memory::{MOST_SPANS, Span};
 use nilometer_kernel::sys::pagemap::{PageState, Pagemap};
 
+use super::source::Source;
 use super::target::{check_access, from_io, read_mappings};
 use crate::files::{Files, Place};
 use crate::mapping::{Mapping, mapping_index};
@@ -30,6 +31,7 @@ pub struct Peek {
     pid: i32,
     mappings: Vec<Mapping>,
     pagemap: Pagemap,
+    source: Source,
     place: Arc<Place>,
     files: Files,
     resident: OnceLock<Residency>,
@@ -45,9 +47,19 @@ impl Peek {
         check_access(pid, &mappings)?;
         let path = format!("/proc/{pid}/pagemap");
         let pagemap = Pagemap::open(pid).map_err(|source| from_io(pid, Path::new(&path), source))?;
+        let source = Source::of(pid, &mappings, &pagemap);
         let place = Arc::new(Place::live(pid));
         let files = Files::new(&mappings, &place);
-        Ok(Self { pid, mappings, pagemap, place, files, resident: OnceLock::new(), pages: Mutex::default() })
+        Ok(Self {
+            pid,
+            mappings,
+            pagemap,
+            source,
+            place,
+            files,
+            resident: OnceLock::new(),
+            pages: Mutex::default(),
+        })
     }
 
     pub fn pid(&self) -> i32 {
@@ -109,7 +121,7 @@ impl Peek {
                 failed.push(index);
             }
         }
-        if !read_spans(self.pid, &mut spans).is_ok_and(|read| read == expected) {
+        if !self.source.read_spans(&mut spans).is_ok_and(|read| read == expected) {
             // Something went away meanwhile: each for itself.
             for (span, index) in spans.into_iter().zip(indices) {
                 if !self.read_or_zero(span.address, span.into) {
@@ -130,6 +142,10 @@ impl Peek {
 
     pub(super) fn pagemap(&self) -> &Pagemap {
         &self.pagemap
+    }
+
+    pub(super) fn source(&self) -> &Source {
+        &self.source
     }
 
     pub(super) fn place(&self) -> &Arc<Place> {
@@ -182,7 +198,7 @@ impl Peek {
         match runs.first().map(|run| run.state) {
             Some(PageState::Zero) => {}
             Some(_) => {
-                let read = read_bytes(self.pid, start, &mut page[..]).ok()?;
+                let read = self.source.read_bytes(start, &mut page[..]).ok()?;
                 (read == page.len()).then_some(())?;
             }
             None => self.read_untouched(start, &mut page)?,
@@ -218,7 +234,7 @@ impl Memory for Peek {
     fn read(&self, address: u64, into: &mut [u8]) -> Option<()> {
         let end = address.checked_add(into.len() as u64)?;
         if into.len() > LARGE && self.resident().holds(&(address..end)) {
-            return read_bytes(self.pid, address, into).ok().filter(|read| *read == into.len()).map(drop);
+            return self.source.read_bytes(address, into).ok().filter(|read| *read == into.len()).map(drop);
         }
         let mut rest = into;
         for part in by_page(address, rest.len()) {

@@ -128,12 +128,4 @@ pub fn pattern(name: &str, bytes: usize) -> Vec<u8> {
     (0..bytes as u64 / 8).flat_map(|i| word(i).to_le_bytes()).collect()
 }
 
-/// Says why a test did not run.
-pub fn skip(needs: &str, reason: &str) {
-    let line = format!("skipped: needs {needs}: {reason}\n");
-    eprint!("{line}");
-    if let Some(file) = std::env::var_os("NILO_SKIPS") {
-        let file = std::fs::OpenOptions::new().append(true).create(true).open(file);
-        let _ = file.and_then(|mut f| f.write_all(line.as_bytes()));
-    }
-}
+pub use nilometer_lab::skip;

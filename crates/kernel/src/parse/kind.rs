@@ -200,6 +200,15 @@ impl KindSums {
     }
 }
 
+/// The kind of one mapping; `is_code` tells whether a file has an executable mapping in the same process.
+pub fn kind_of(mapping: &Mapping<'_>, is_code: impl Fn(&[u8]) -> bool) -> Kind {
+    match judge(mapping) {
+        Verdict::Unnamed(kind) | Verdict::Path(kind) => kind,
+        Verdict::Undecided if is_code(mapping.name) => Kind::Code,
+        Verdict::Undecided => Kind::File,
+    }
+}
+
 enum Verdict {
     Unnamed(Kind),
     Path(Kind),

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use super::kept::{KeptFile, read_once};
 use crate::Error;
 use crate::parse::kind::{KindSums, Summary};
-use crate::parse::smaps::{self, Rollup};
+use crate::parse::maps::Mapping;
+use crate::parse::smaps::{self, Rollup, Usage};
 use crate::parse::stat::{self, Stat};
 use crate::parse::status::{self, Status};
 use crate::parse::{environ, loadavg, scan};
@@ -94,22 +95,37 @@ impl Proc {
 
     /// All mappings summed by kind: the same walk, and some µs per mapping.
     pub fn read_kinds(&self, pid: i32, buffer: &mut Vec<u8>) -> Result<Summary, Error> {
-        let path = self.file(pid, "smaps");
         let mut sums = KindSums::default();
+        self.read_smaps(pid, buffer, |mapping, usage| sums.add(mapping, usage))?;
+        Ok(sums.finish())
+    }
+
+    /// Shows each mapping with what it uses: the same walk.
+    pub fn read_smaps(
+        &self,
+        pid: i32,
+        buffer: &mut Vec<u8>,
+        mut visit: impl FnMut(&Mapping<'_>, &Usage),
+    ) -> Result<(), Error> {
+        let path = self.file(pid, "smaps");
         let mut scanner = smaps::Scanner::default();
         let mut file = File::open(&path).map_err(|e| Error::from_io(&path, e))?;
         buffer.resize(buffer.len().max(SMAPS_CHUNK), 0);
+        let mut count = 0;
+        let mut visit = |mapping: &Mapping<'_>, usage: &Usage| {
+            count += 1;
+            visit(mapping, usage);
+        };
         loop {
             match file.read(buffer) {
                 Ok(0) => break,
-                Ok(n) => scanner.feed(&buffer[..n], &mut |mapping, usage| sums.add(mapping, usage)),
+                Ok(n) => scanner.feed(&buffer[..n], &mut visit),
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(Error::from_io(&path, e)),
             }
         }
-        scanner.finish(&mut |mapping, usage| sums.add(mapping, usage));
-        let summary = sums.finish();
-        if summary.mappings == 0 { Err(Error::Gone { path }) } else { Ok(summary) }
+        scanner.finish(&mut visit);
+        if count == 0 { Err(Error::Gone { path }) } else { Ok(()) }
     }
 
     /// Resets VmHWM to the present RSS (`clear_refs` 5, since Linux 4.0).

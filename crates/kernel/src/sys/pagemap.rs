@@ -49,6 +49,7 @@ const PAGE_IS_PFNZERO: u64 = 1 << 5;
 const REGIONS: usize = 1024;
 
 // Documentation/admin-guide/mm/pagemap.rst
+const PM_EXCLUSIVE: u64 = 1 << 56;
 const PM_FILE: u64 = 1 << 61;
 const PM_SWAP: u64 = 1 << 62;
 const PM_PRESENT: u64 = 1 << 63;
@@ -106,6 +107,35 @@ impl Pagemap {
         self.read_entries(&range, runs)
     }
 
+    /// Appends what of `range` is memory of the process itself that no other process has mapped
+    /// (`PM_MMAP_EXCLUSIVE`, since Linux 4.2).
+    pub fn read_exclusive(&self, range: &Range<u64>, into: &mut Vec<Range<u64>>) -> io::Result<()> {
+        self.each_entry(range, |page, entry| {
+            if entry & PM_EXCLUSIVE == 0 || entry_state(entry) != Some(PageState::Own) {
+                return;
+            }
+            match into.last_mut() {
+                Some(last) if last.end == page.start => last.end = page.end,
+                _ => into.push(page),
+            }
+        })
+    }
+
+    /// Whether another process has a page of the process's own memory, as after a fork.
+    pub fn has_shared(&self, range: &Range<u64>) -> io::Result<bool> {
+        let (mut own, mut exclusive) = (Vec::new(), Vec::new());
+        self.read_runs(range.clone(), &mut own)?;
+        let own = own.iter().filter(|run| run.state == PageState::Own);
+        for run in own {
+            exclusive.clear();
+            self.read_exclusive(&(run.start..run.end), &mut exclusive)?;
+            if !matches!(&exclusive[..], [whole] if *whole == (run.start..run.end)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn scan(&self, range: &Range<u64>, runs: &mut Vec<PageRun>) -> io::Result<()> {
         let mut regions = vec![Region::default(); REGIONS];
         let mut from = range.start;
@@ -135,6 +165,14 @@ impl Pagemap {
     }
 
     fn read_entries(&self, range: &Range<u64>, runs: &mut Vec<PageRun>) -> io::Result<()> {
+        self.each_entry(range, |page, entry| {
+            if let Some(state) = entry_state(entry) {
+                push(runs, PageRun { start: page.start, end: page.end, state });
+            }
+        })
+    }
+
+    fn each_entry(&self, range: &Range<u64>, mut visit: impl FnMut(Range<u64>, u64)) -> io::Result<()> {
         let mut bytes = vec![0; ENTRIES * 8];
         let (mut page, end) = (range.start / self.page_bytes, range.end.div_ceil(self.page_bytes));
         while page < end {
@@ -144,11 +182,8 @@ impl Pagemap {
                 break;
             }
             for (entry, page) in bytes.chunks_exact(8).take(read).zip(page..) {
-                let entry = entry.try_into().map_or(0, u64::from_ne_bytes);
-                if let Some(state) = entry_state(entry) {
-                    let start = page * self.page_bytes;
-                    push(runs, PageRun { start, end: start + self.page_bytes, state });
-                }
+                let start = page * self.page_bytes;
+                visit(start..start + self.page_bytes, entry.try_into().map_or(0, u64::from_ne_bytes));
             }
             page += read as u64;
         }

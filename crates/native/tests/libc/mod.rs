@@ -25,12 +25,6 @@ impl Libc {
         Self::below(suite, Path::new(String::from_utf8_lossy(&output.stdout).trim()))
     }
 
-    /// Only if somebody unpacked its `libc6` there: its signing key is not on this machine.
-    pub fn of_ubuntu(suite: &str) -> Result<Self, String> {
-        let home = std::env::var("HOME").map_err(|error| error.to_string())?;
-        Self::below(suite, &Path::new(&home).join(".cache/nilometer/ubuntu").join(suite).join("root"))
-    }
-
     fn below(name: &str, root: &Path) -> Result<Self, String> {
         let folders = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"].map(|folder| root.join(folder));
         let folder = folders.into_iter().find(|folder| folder.join("libc.so.6").exists());

@@ -11,7 +11,9 @@ flock 9
 for package in "$@"; do
     [ -e "$folder/$package.done" ] && continue
     keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-    echo "deb [signed-by=$keyring] http://deb.debian.org/debian $suite main" >"$folder/sources.list"
+    # The machine's own mirror, another suite of it.
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -v security | head -n 1)
+    echo "deb [signed-by=$keyring] $mirror $suite main" >"$folder/sources.list"
     : >"$folder/status"
     set -- -q -o Dir::Etc::sourcelist="$folder/sources.list" -o Dir::Etc::sourceparts=- \
         -o Dir::State::lists="$folder/lists" -o Dir::Cache="$folder/cache" -o Dir::State::status="$folder/status" \

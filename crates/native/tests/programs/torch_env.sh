@@ -10,6 +10,7 @@ exec 9>"$folder.lock"
 flock 9
 if [ ! -e "$folder/ready" ]; then
     python=${NILO_TEST_PYTHON:-$HOME/.pyenv/versions/3.11.7/bin/python3}
+    [ -x "$python" ] || python=python3
     "$python" -m venv --clear "$folder"
     pip="$folder/bin/python -m pip install --quiet --disable-pip-version-check"
     case $release in

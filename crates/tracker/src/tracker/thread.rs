@@ -206,6 +206,7 @@ fn occupy(lane: &Lane, tid: u32) -> *mut Thread {
     thread.tid = tid;
     thread.dropped = 0;
     thread.native.forget();
+    thread.native.set_busy(lane.class > 1);
     thread.python.forget();
     thread.ready = 1;
     thread.begin();
@@ -421,6 +422,7 @@ impl Thread {
         self.lane = new;
         self.index = lane.index as u32;
         self.class = lane.class as u32;
+        self.native.set_busy(lane.class > 1);
         self.begin();
         true
     }

@@ -38,7 +38,7 @@ pub fn fetch(package: &str, library: &str) -> Option<PathBuf> {
     }
     let found = find(&folder, library);
     if found.is_none() {
-        println!("skipped: needs {package} (apt-get download)");
+        nilometer_lab::skip(package, "apt-get download");
     }
     found
 }

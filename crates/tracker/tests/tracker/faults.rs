@@ -112,14 +112,13 @@ fn refused_pages_of_the_book_mean_samples_and_a_count() {
 }
 
 #[test]
-fn refused_rings_are_replaced_by_the_one_of_the_orphans() {
+fn refused_rings_leave_the_program_running() {
     let session = Session::new();
     let (refuse, threads) = (program("refuse.c"), program("threads.c"));
-    // Less than a lane is granted: header pages only. The orphans' lane is refused as well: nothing is told.
+    // Less than a lane is granted: the header pages only. There is no ring, and nothing is told but that.
     let mut command = session.command(&refuse, "mode=all");
     let output = command.arg("40000").arg(&threads).args(["short", "40"]).output().unwrap();
     assert!(output.status.success(), "{}", describe(&output));
-    // Exec runs with the same library: two images, both without rings.
     let heard = session.finish();
     let told = heard.processes.last().unwrap();
     assert!(told.totals.refused > 0, "{:?}", told.totals);

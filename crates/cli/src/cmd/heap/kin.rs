@@ -17,13 +17,20 @@ pub struct Kin {
 pub fn below(pid: i32) -> Vec<Kin> {
     let proc = Proc::default();
     let mut buffer = Vec::new();
+    let mut found: Vec<Kin> =
+        all_below(pid).iter().filter_map(|pid| look(&proc, *pid, &mut buffer)).collect();
+    found.sort_by_key(|kin| (std::cmp::Reverse(kin.rss_kib), kin.pid));
+    found
+}
+
+/// All processes that `pid` started, directly or not.
+pub fn all_below(pid: i32) -> Vec<i32> {
+    let proc = Proc::default();
+    let mut buffer = Vec::new();
     let pids = proc.list_pids().unwrap_or_default();
     let parents: Vec<(i32, i32)> =
         pids.iter().filter_map(|pid| Some((*pid, proc.read_stat(*pid, &mut buffer).ok()?.ppid))).collect();
-    let mut found: Vec<Kin> =
-        descendants(pid, &parents).iter().filter_map(|pid| look(&proc, *pid, &mut buffer)).collect();
-    found.sort_by_key(|kin| (std::cmp::Reverse(kin.rss_kib), kin.pid));
-    found
+    descendants(pid, &parents)
 }
 
 /// From pairs of process and parent.

@@ -4,10 +4,10 @@
 //! is made and shown. What a process, a core and a snapshot can tell is told alike.
 
 mod keep;
-mod kin;
+pub mod kin;
 mod progress;
 mod recorder;
-mod refusal;
+pub mod refusal;
 mod select;
 mod source;
 mod view;

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nilometer_capture::control::socket_of;
@@ -43,7 +43,7 @@ fn request_of(socket: &Path, request: &str) -> Option<()> {
 }
 
 /// Either file tells that it is done.
-fn wait_for(path: &PathBuf) -> Option<()> {
+fn wait_for(path: &Path) -> Option<()> {
     let begin = Instant::now();
     while begin.elapsed() < PATIENCE {
         if path.exists() {

@@ -125,16 +125,21 @@ fn shortened(command: &str) -> String {
 
 /// Names the policy, the command that would help, and what can be told without it.
 fn not_permitted(pid: i32, error: Error) -> Failure {
-    let search_path = std::env::var_os("PATH").unwrap_or_default();
-    let mut facts = Facts::read(Path::new("/"), &search_path);
-    facts.try_out();
-    let verdict = if is_undumpable(pid) { undumpable() } else { ptrace_access(&facts, relation(pid)) };
+    let verdict = policy(pid);
     let reason =
         if verdict.works { "the kernel refuses it for this process".into() } else { verdict.sentence };
     let known = degraded(pid).map_or_else(String::new, |known| format!("; without it: {known}"));
     let hint =
         verdict.command.map_or_else(|| instead(pid), |command| format!("{command}\n      {}", instead(pid)));
     unavailable(anyhow::Error::from(error).context(format!("{reason}{known}")), Some(hint))
+}
+
+/// The rule that keeps us from the memory of a process.
+pub fn policy(pid: i32) -> Verdict {
+    let search_path = std::env::var_os("PATH").unwrap_or_default();
+    let mut facts = Facts::read(Path::new("/"), &search_path);
+    facts.try_out();
+    if is_undumpable(pid) { undumpable() } else { ptrace_access(&facts, relation(pid)) }
 }
 
 fn relation(pid: i32) -> Relation {

@@ -56,6 +56,8 @@ const NEEDS_BP: u64 = 1 << 33;
 
 /// Whole stacks that a thread remembers, and words of each.
 const WHOLES: usize = 512;
+/// Those of a thread that allocates little: it shall not cost much memory either.
+const FEW_WHOLES: usize = 16;
 const WORDS: usize = 160;
 
 /// A stack and all words that it was read from.
@@ -80,6 +82,8 @@ pub struct Memory {
     length: usize,
     /// Whole stacks of an earlier life are void.
     life: u32,
+    /// How many of them are in use, less one: a power of two.
+    mask: usize,
     known: [Seen; MAX_DEPTH],
     /// Frames of the walk under way, innermost first.
     fresh: [Seen; MAX_DEPTH],
@@ -88,6 +92,11 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// Says whether the thread allocates much.
+    pub fn set_busy(&mut self, busy: bool) {
+        self.mask = if busy { WHOLES } else { FEW_WHOLES } - 1;
+    }
+
     /// Nothing remembered holds any more. The stacks are not touched: they are large and mostly unused.
     pub fn forget(&mut self) {
         self.length = 0;
@@ -105,7 +114,7 @@ pub fn walk(memory: &mut Memory, tls: &Tls, caller: Caller) -> u32 {
         // A signal's or a fiber's stack: its bounds are not known, nothing outside the hook is read.
         return node::child(special::NONE, Frame::native(ip as u64, 0));
     }
-    let whole = &memory.wholes[whole_place(ip, sp)];
+    let whole = &memory.wholes[whole_place(ip, sp, memory.mask)];
     if whole.life == memory.life && is_same(whole, ip, sp, caller.frame) {
         whole.node
     } else {
@@ -114,8 +123,8 @@ pub fn walk(memory: &mut Memory, tls: &Tls, caller: Caller) -> u32 {
 }
 
 #[inline(always)]
-fn whole_place(ip: usize, sp: usize) -> usize {
-    ((ip ^ sp.rotate_left(20)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) & (WHOLES - 1)
+fn whole_place(ip: usize, sp: usize, mask: usize) -> usize {
+    ((ip ^ sp.rotate_left(20)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) & mask & (WHOLES - 1)
 }
 
 /// The innermost frame is the same, and so is each word that led outwards: the stack is the same.
@@ -140,9 +149,9 @@ fn walk_anew(memory: &mut Memory, tls: &Tls, ip: usize, sp: usize, bp: usize) ->
 
 /// Keeps the last stack as a whole, unless it was cut or is too long.
 fn remember(memory: &mut Memory, node: u32) {
-    let Memory { length, life, known, wholes, .. } = memory;
+    let Memory { length, life, mask, known, wholes, .. } = memory;
     let Some((leaf, outer)) = known.get(..*length).and_then(<[Seen]>::split_last) else { return };
-    let whole = &mut wholes[whole_place(leaf.ip, leaf.sp)];
+    let whole = &mut wholes[whole_place(leaf.ip, leaf.sp, *mask)];
     whole.ip = 0;
     let mut count = 0;
     for seen in outer.iter().rev() {

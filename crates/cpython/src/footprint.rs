@@ -1,0 +1,154 @@
+//! Where the interpreter keeps its objects: blocks in use, and what its allocator holds besides.
+//!
+//! The one invariant: `used`, `large` and `slack` are sorted, each without overlap, and no byte is in `used` and `slack`.
+
+use std::ops::Range;
+
+use nilometer_image::Image;
+use rustc_hash::FxHashMap;
+
+use crate::layout::Obmalloc;
+use crate::locate::Python;
+use crate::pool::{Pool, Pools};
+
+/// Offset of `arenaindex` in `struct pool_header` (Objects/obmalloc.c).
+const ARENA_INDEX: usize = 32;
+
+/// Places of an interpreter's objects.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Blocks of pools that are handed out.
+    pub used: Vec<Range<u64>>,
+    /// Objects, tables and arrays of references that are too large for a pool.
+    pub large: Vec<Range<u64>>,
+    /// Pools' headers, blocks that are free or were never used, and pools without a block in use.
+    pub slack: Vec<Range<u64>>,
+    pub pools: u64,
+    pub arenas: u64,
+}
+
+impl Footprint {
+    pub(crate) fn new(python: &Python, image: &Image, outside: Vec<Range<u64>>) -> Self {
+        let layout = &python.layout.obmalloc;
+        let pools = Pools::find(image, layout);
+        let mut found = Self { pools: pools.list().len() as u64, ..Self::default() };
+        for pool in pools.list() {
+            found.add(&pools, pool, image, layout);
+        }
+        let arenas = Arenas::of(&pools, image, layout);
+        found.arenas = arenas.0.len() as u64;
+        found.slack.extend(arenas.empty_pools(&pools, image, layout));
+        found.large = merged(outside);
+        found.used = merged(found.used);
+        found.slack = merged(found.slack);
+        found
+    }
+
+    fn add(&mut self, pools: &Pools, pool: &Pool, image: &Image, layout: &Obmalloc) {
+        let Some(bytes) = image.slice(pool.base, layout.pool_size as usize) else { return };
+        let free = pools.free(pool, bytes);
+        let mut from = pool.base;
+        for (number, range) in pools.block_ranges(pool).enumerate() {
+            if free.consistent && free.contains(number) {
+                continue;
+            }
+            let block = pool.base + range.start as u64..pool.base + range.end as u64;
+            self.slack.push(from..block.start);
+            from = block.end;
+            push(&mut self.used, block);
+        }
+        self.slack.push(from..pool.base + layout.pool_size);
+    }
+}
+
+/// What is known of each arena: the number its pools have, and the stretch they cover.
+struct Arenas(FxHashMap<u32, Range<u64>>);
+
+impl Arenas {
+    fn of(pools: &Pools, image: &Image, layout: &Obmalloc) -> Self {
+        let mut arenas: FxHashMap<u32, Range<u64>> = FxHashMap::default();
+        for pool in pools.list() {
+            let Some(index) = arena_index(image, pool.base) else { continue };
+            let end = pool.base + layout.pool_size;
+            let known = arenas.entry(index).or_insert(pool.base..end);
+            // A number that two interpreters use: what is too far away is another arena.
+            if end - known.start <= layout.arena_size {
+                known.end = known.end.max(end);
+            }
+        }
+        Self(arenas)
+    }
+
+    /// Pools without a block in use that carry the arena's number, and all between pools of one arena.
+    fn empty_pools(&self, pools: &Pools, image: &Image, layout: &Obmalloc) -> Vec<Range<u64>> {
+        let mut empty = Vec::new();
+        for (index, covered) in &self.0 {
+            let room = layout.arena_size.saturating_sub(covered.end - covered.start);
+            let first = covered.start.saturating_sub(room);
+            let last = covered.end.saturating_add(room);
+            for base in (first..last).step_by(layout.pool_size as usize) {
+                let inside = covered.contains(&base);
+                if pools.at(base).is_none() && (inside || is_empty_pool(image, base, *index, layout)) {
+                    empty.push(base..base + layout.pool_size);
+                }
+            }
+        }
+        empty
+    }
+}
+
+fn arena_index(image: &Image, base: u64) -> Option<u32> {
+    let bytes = image.slice(base + ARENA_INDEX as u64, 4)?;
+    bytes.try_into().ok().map(u32::from_le_bytes)
+}
+
+/// A pool that was used: its header keeps its arena's number and its last size class.
+fn is_empty_pool(image: &Image, base: u64, index: u32, layout: &Obmalloc) -> bool {
+    let Some(bytes) = image.slice(base, 48) else { return false };
+    let half = |offset: usize| {
+        bytes.get(offset..offset + 4).and_then(|half| half.try_into().ok()).map_or(0, u32::from_le_bytes)
+    };
+    let block = (u64::from(half(36)) + 1).saturating_mul(layout.alignment);
+    half(0) == 0
+        && half(ARENA_INDEX) == index
+        && block <= 512
+        && u64::from(half(44)) == layout.pool_size - block
+}
+
+/// Appends a range that begins at or after the end of the last.
+fn push(ranges: &mut Vec<Range<u64>>, next: Range<u64>) {
+    match ranges.last_mut() {
+        Some(last) if last.end == next.start => last.end = next.end,
+        _ => ranges.push(next),
+    }
+}
+
+/// Sorted, empty ones dropped, overlapping and touching ones joined.
+fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.retain(|range| range.start < range.end);
+    ranges.sort_unstable_by_key(|range| range.start);
+    ranges.dedup_by(|next, last| {
+        let touch = next.start <= last.end;
+        if touch {
+            last.end = last.end.max(next.end);
+        }
+        touch
+    });
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::single_range_in_vec_init)]
+    fn blocks_that_touch_are_one() {
+        let mut ranges = Vec::new();
+        for block in [0..16, 16..32, 48..64] {
+            push(&mut ranges, block);
+        }
+        assert_eq!(ranges, [0..32, 48..64]);
+        assert_eq!(merged(vec![40..60, 5..5, 0..10, 10..20, 15..18]), [0..20, 40..60]);
+    }
+}

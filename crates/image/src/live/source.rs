@@ -1,0 +1,98 @@
+//! How the bytes of a process are read without changing what it shares.
+//!
+//! `process_vm_readv` pins the pages it reads, and pinning an anonymous page that two processes share since a fork makes
+//! a copy of it first (`gup_must_unshare`, include/linux/mm.h, since Linux 5.19): reading a worker of a loader would
+//! double its memory. `/proc/PID/mem` does not pin, and is slower by a third; it is used where pages are shared.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use nilometer_kernel::sys::memory::{self, Span};
+use nilometer_kernel::sys::pagemap::Pagemap;
+
+use crate::mapping::Mapping;
+
+/// Where bytes come from.
+#[derive(Debug)]
+pub(super) enum Source {
+    Calls(i32),
+    File(File),
+}
+
+impl Source {
+    /// By calls where no anonymous page is shared with another process.
+    pub fn of(pid: i32, mappings: &[Mapping], pagemap: &Pagemap) -> Self {
+        let private = mappings.iter().filter(|m| !m.shared && !m.is_device() && !m.is_of_kernel());
+        let mut ranges = private.map(Mapping::range);
+        if ranges.any(|range| pagemap.has_shared(&range).unwrap_or(false)) {
+            return Self::gentle(pid);
+        }
+        Self::Calls(pid)
+    }
+
+    /// By the file, whatever is shared.
+    pub fn gentle(pid: i32) -> Self {
+        File::open(format!("/proc/{pid}/mem")).map_or(Self::Calls(pid), Self::File)
+    }
+
+    /// Copies bytes from `address`; fewer than asked where the mapping ends.
+    pub fn read_bytes(&self, address: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.read_spans(&mut [Span { address, into }])
+    }
+
+    /// Fills spans in their order; how many bytes came before the first page that cannot be read.
+    pub fn read_spans(&self, spans: &mut [Span]) -> io::Result<usize> {
+        let file = match self {
+            Self::Calls(pid) => return memory::read_spans(*pid, spans),
+            Self::File(file) => file,
+        };
+        let mut filled = 0;
+        for span in spans.iter_mut().take(memory::MOST_SPANS) {
+            let read = match read_whole(file, span) {
+                Err(error) if filled == 0 => return Err(error),
+                read => read.unwrap_or(0),
+            };
+            filled += read;
+            if read < span.into.len() {
+                break;
+            }
+        }
+        Ok(filled)
+    }
+}
+
+/// An unreadable page ends it; what came before counts.
+fn read_whole(file: &File, span: &mut Span) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < span.into.len() {
+        match file.read_at(&mut span.into[filled..], span.address + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if filled == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_read_the_same() {
+        let words = *b"read me, both of you";
+        let me = std::process::id() as i32;
+        for source in [Source::Calls(me), Source::gentle(me)] {
+            let (mut first, mut second) = ([0; 7], [0; 4]);
+            let at = words.as_ptr() as u64;
+            let mut spans =
+                [Span { address: at, into: &mut first }, Span { address: at + 9, into: &mut second }];
+            assert_eq!(source.read_spans(&mut spans).unwrap(), 11);
+            assert_eq!((&first, &second), (b"read me", b"both"));
+            assert!(source.read_bytes(1, &mut first).is_err());
+        }
+    }
+}
