@@ -1,4 +1,11 @@
 //! Takes the census of a process and prints what it cost and what it does not explain: `census PID [counts]`.
+#![allow(
+    clippy::trivially_copy_pass_by_ref,
+    clippy::format_push_string,
+    clippy::unchecked_time_subtraction,
+    clippy::print_stderr,
+    reason = "an aid that prints"
+)]
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

@@ -228,3 +228,100 @@ pub(crate) fn word(bytes: &[u8], offset: usize) -> u64 {
     let word = offset.checked_add(8).and_then(|end| bytes.get(offset..end));
     word.and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use nilometer_image::Segment;
+
+    use super::*;
+
+    const LAYOUT: Obmalloc = Obmalloc {
+        state: None,
+        pointer: false,
+        arenas: None,
+        max_arenas: None,
+        arena_size: 1 << 18,
+        pool_size: 4096,
+        pool_header: 48,
+        alignment: 16,
+    };
+    const BASE: u64 = 0x7f00_0000_1000;
+
+    /// A pool of 64-byte blocks, four of them carved, of which the free list has some.
+    fn pool(counted: u32, free: &[u64]) -> Vec<u8> {
+        let mut bytes = vec![0; 4096];
+        let mut put = |at: usize, number: u64, width: usize| {
+            bytes[at..at + width].copy_from_slice(&number.to_le_bytes()[..width]);
+        };
+        let block = |number: u64| BASE + 48 + number * 64;
+        put(0, u64::from(counted), 4);
+        put(36, 3, 4);
+        put(40, 48 + 4 * 64, 4);
+        put(44, 4096 - 64, 4);
+        let mut place = 8;
+        for number in free {
+            put(place, block(*number), 8);
+            place = 48 + *number as usize * 64;
+        }
+        put(place, 0, 8);
+        bytes
+    }
+
+    fn find(bytes: &[u8]) -> (Image, Pools) {
+        let image =
+            Image::new(bytes.into(), vec![Segment::new(BASE, BASE + bytes.len() as u64, 0)], Vec::new());
+        let pools = Pools::find(&image, &LAYOUT);
+        (image, pools)
+    }
+
+    fn free_of(bytes: &[u8]) -> Free {
+        let (_, pools) = find(bytes);
+        pools.free(&pools.list()[0], bytes)
+    }
+
+    #[test]
+    fn a_pool_is_known_by_its_header() {
+        let bytes = pool(3, &[1]);
+        let (_, pools) = find(&bytes);
+        assert_eq!(pools.list().len(), 1);
+        let pool = pools.list()[0];
+        assert_eq!((pool.base, pool.block_bytes, pool.carved, pools.blocks()), (BASE, 64, 4, 4));
+        for (at, wrong) in [(0, 0), (0, 9), (36, 40), (40, 50), (44, 1), (9, 0xff)] {
+            let mut bytes = bytes.clone();
+            bytes[at] = wrong;
+            assert!(find(&bytes).1.list().is_empty(), "byte {at} = {wrong}");
+        }
+    }
+
+    #[test]
+    fn blocks_are_found_by_address() {
+        let (_, pools) = find(&pool(3, &[1]));
+        assert_eq!(pools.block_at(BASE + 48 + 64 + 16), Some((1, 16)));
+        assert_eq!(pools.block_at(BASE + 47), None);
+        assert_eq!(pools.block_at(BASE + 48 + 4 * 64), None, "never carved");
+        assert_eq!(pools.block_at(BASE + 4096), None);
+        assert_eq!(pools.block_bytes(BASE + 48 + 128), Some(64));
+        assert_eq!(pools.block_bytes(BASE + 48 + 120), None);
+        let pool = pools.list()[0];
+        assert_eq!(pools.block_end(&pool, BASE + 48 + 70), BASE + 48 + 128);
+    }
+
+    #[test]
+    fn the_free_list_agrees_with_the_counts_up_to_an_allocation_under_way() {
+        let free = free_of(&pool(2, &[3, 0]));
+        assert!(free.consistent && free.contains(0) && free.contains(3) && !free.contains(1));
+        assert!(free_of(&pool(3, &[3, 0])).consistent, "one more is handed out already");
+        assert!(!free_of(&pool(4, &[3, 0])).consistent);
+    }
+
+    #[test]
+    fn a_free_list_that_leads_astray_ends() {
+        let mut circle = pool(2, &[1, 2]);
+        let first = BASE + 48 + 64;
+        circle[48 + 128..48 + 136].copy_from_slice(&first.to_le_bytes());
+        assert!(!free_of(&circle).consistent);
+        let mut elsewhere = pool(2, &[1, 2]);
+        elsewhere[48 + 128..48 + 136].copy_from_slice(&0x1234u64.to_le_bytes());
+        assert!(!free_of(&elsewhere).consistent);
+    }
+}

@@ -5,7 +5,6 @@
 #[path = "census/look.rs"]
 mod look;
 #[path = "census/truth.rs"]
-#[allow(dead_code, reason = "the other test crate uses the rest")]
 mod truth;
 
 mod target;

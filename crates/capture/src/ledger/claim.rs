@@ -91,9 +91,10 @@ mod tests {
 
     #[test]
     fn the_upper_claim_is_believed() {
+        use Line::{Arrays as A, MallocInUse as M};
+
         let upper = claims(vec![0..5, 12..14, 18..35, 50..60], Line::Arrays);
         let lower = claims(vec![10..20, 22..30, 32..40, 70..80], Line::MallocInUse);
-        use Line::{Arrays as A, MallocInUse as M};
         let expected = [
             (0, 5, A),
             (10, 12, M),

@@ -221,6 +221,7 @@ pub(super) fn libraries(vmas: &[Vma], grounds: &[Ground], counted: &[Counted]) -
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "one range is meant")]
 mod tests {
     use super::*;
     use crate::ledger::claim::claims;
@@ -262,7 +263,7 @@ mod tests {
     fn the_kernel_s_sum_is_the_most_that_is_counted() {
         let (vma, ground) = anonymous(Usage { rss: 8, pss: 8, ..Usage::default() });
         let pages = [run(0, 3, PageState::Own)];
-        let claims = claims(vec![0..PAGE], Line::Arrays);
+        let claims = claims([0..PAGE].into(), Line::Arrays);
         let mut counted = [count_pages((&vma, &ground), &pages, &claims, |_| false)];
         assert_eq!(cap_all(&[vma], &mut counted), PAGE);
         assert_eq!(counted[0].bytes(), 2 * PAGE);
@@ -273,7 +274,7 @@ mod tests {
     fn shared_memory_is_divided_by_bytes_and_says_so() {
         let usage = Usage { rss: 16, pss: 8, shared_dirty: 16, ..Usage::default() };
         let (vma, ground) = anonymous(usage);
-        let claims = claims(vec![0..PAGE], Line::Arrays);
+        let claims = claims([0..PAGE].into(), Line::Arrays);
         let counted = [count_pages((&vma, &ground), &[run(0, 4, PageState::Own)], &claims, |_| false)];
         let parts = parts(&[vma], &counted);
         let arrays = parts.iter().find(|part| part.name == Line::Arrays).unwrap();

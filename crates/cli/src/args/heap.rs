@@ -84,7 +84,7 @@ pub struct ObjectArgs {
     /// Process id, core file, or snapshot
     #[arg(value_name = "PID|CORE|SNAPSHOT")]
     pub target: String,
-    /// An address (0x…), a path (train.model.layers[3]) or a kind [default: what the options select]
+    /// An address (0x…), a path (`train.model.layers[3]`) or a kind [default: what the options select]
     pub object: Option<String>,
     #[command(flatten)]
     pub selection: SelectionArgs,

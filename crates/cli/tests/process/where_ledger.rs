@@ -108,7 +108,7 @@ fn file_pages(pid: &str) -> HashMap<String, u64> {
         match words.as_slice() {
             [range, _, _, _, _, rest @ ..] if range.contains('-') => path = rest.join(" "),
             ["Rss:", kib, "kB"] => {
-                *pages.entry(path.clone()).or_default() += kib.parse::<u64>().unwrap() << 10
+                *pages.entry(path.clone()).or_default() += kib.parse::<u64>().unwrap() << 10;
             }
             ["Anonymous:", kib, "kB"] => {
                 *pages.entry(path.clone()).or_default() -= kib.parse::<u64>().unwrap() << 10;

@@ -96,3 +96,54 @@ fn index_width(slots: u64) -> u64 {
         _ => 8,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nilometer_image::Segment;
+
+    use super::*;
+    use crate::layout;
+
+    const AT: u64 = 0x10_0000;
+
+    fn image(words: &[u64]) -> Image {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let end = AT + bytes.len() as u64;
+        Image::new(bytes.as_slice().into(), vec![Segment::new(AT, end, 0)], Vec::new())
+    }
+
+    fn layout(minor: u8) -> &'static DictKeys {
+        &layout::all().iter().find(|table| table.minor == minor).unwrap().layout.dict_keys
+    }
+
+    #[test]
+    fn a_table_of_3_8_has_hashes() {
+        // Count, slots, function, usable, entries; an index of 8 bytes; two entries, one of them deleted.
+        let words = [1, 8, 0, 3, 2, u64::MAX, 77, 0x5000, 0x6000, 78, 0, 0];
+        let image = image(&words);
+        let keys = Keys::read(&image, layout(8), AT).unwrap();
+        assert_eq!(keys.entries().collect::<Vec<_>>(), [(0x5000, 0x6000), (0, 0)]);
+        assert_eq!((keys.refcount, keys.count, keys.capacity, keys.bytes), (1, 2, 5, 40 + 8 + 5 * 24));
+    }
+
+    #[test]
+    fn a_table_of_strs_has_none_since_3_11() {
+        // Count; logarithms of slots and index bytes, kind 1; usable; entries; index; one entry.
+        let words = [1, 0x01_03_03, 4, 1, u64::MAX, 0x5000, 0x6000];
+        let image = image(&words);
+        let keys = Keys::read(&image, layout(12), AT).unwrap();
+        assert_eq!(keys.entries().collect::<Vec<_>>(), [(0x5000, 0x6000)]);
+        assert_eq!(keys.bytes, 32 + 8 + 5 * 16);
+    }
+
+    #[test]
+    fn absurd_tables_are_none() {
+        for words in [[1, 8, 0, 3, 6, 0, 0], [1, 7, 0, 3, 1, 0, 0], [1, 1 << 60, 0, 3, 1, 0, 0]] {
+            assert!(Keys::read(&image(&words), layout(8), AT).is_none(), "{words:?}");
+        }
+        for header in [0x01_03_7f, 0x01_20_03, 0x09_03_03] {
+            assert!(Keys::read(&image(&[1, header, 4, 1, 0, 0, 0]), layout(12), AT).is_none(), "{header:x}");
+        }
+        assert!(Keys::read(&image(&[1]), layout(12), u64::MAX - 3).is_none());
+    }
+}

@@ -1,4 +1,5 @@
 //! What a process says of its own objects, by address, against what was seen from outside.
+#![allow(dead_code, reason = "each test crate uses a part of it")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;

@@ -128,4 +128,5 @@ pub fn pattern(name: &str, bytes: usize) -> Vec<u8> {
     (0..bytes as u64 / 8).flat_map(|i| word(i).to_le_bytes()).collect()
 }
 
+#[allow(unused_imports, reason = "not every test crate skips")]
 pub use nilometer_lab::skip;
