@@ -123,20 +123,20 @@ fn damaged(minor: u8, rounds: u64) {
 
 #[test]
 fn damage_to_3_8_is_survived() {
-    damaged(8, 150);
+    damaged(8, 12);
 }
 
 #[test]
 fn damage_to_3_11_is_survived() {
-    damaged(11, 150);
+    damaged(11, 12);
 }
 
 #[test]
 fn damage_to_3_13_is_survived() {
-    damaged(13, 150);
+    damaged(13, 12);
 }
 
 #[test]
 fn damage_to_3_14_is_survived() {
-    damaged(14, 150);
+    damaged(14, 12);
 }
