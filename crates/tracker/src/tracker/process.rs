@@ -346,9 +346,12 @@ pub fn recorder_gone() {
 pub fn bound_main_stack(entry: usize) {
     // The kernel keeps at least 128 MiB below the stack free of mappings, so a smaller span is all stack.
     const SPAN: u64 = 120 << 20;
+    const ABOVE_FIRST_FRAME: usize = 64;
     let high = super::real::visible(c"__libc_stack_end").cast::<usize>();
-    // SAFETY: a variable of the dynamic linker; where it does not exist the entry's page must do.
-    let high = if high.is_null() { entry } else { unsafe { *high } };
+    // SAFETY: a variable of the dynamic linker; where it does not exist the entry's page must do. It names the
+    // word that the first frame ends at. Beyond it lie argc and at least ten pairs of the auxiliary vector: they
+    // belong to the stack too, else a first frame that ends on a page's end would lie outside.
+    let high = if high.is_null() { entry } else { unsafe { *high + ABOVE_FIRST_FRAME } };
     let span = sys::stack_limit().clamp(64 << 10, SPAN) as usize;
     // SAFETY: this thread's own bytes.
     let tls = unsafe { &mut *tls::tls() };

@@ -43,8 +43,11 @@ static int compare(const void *a, const void *b) {
 }
 static void *thread(void *n) { aligned((size_t)n); deep((size_t)n + 1, 20); return NULL; }
 
+extern void *__libc_stack_end;
+
 int main(void) {
     void *warm[4];
+    printf("# first frame %lx\n", (unsigned long)__libc_stack_end);
     backtrace(warm, 4); // loads libgcc now
     for (int round = 0; round < 3; round++) { // the second time from memory
         size_t base = 50000 + 100 * (size_t)round;

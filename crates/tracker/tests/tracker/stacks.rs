@@ -1,7 +1,9 @@
 //! Native stacks: the frames that the program's own unwinder sees.
 
 use std::collections::HashMap;
-use std::process::Command;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output};
 
 use nilometer_ring::Event;
 use nilometer_ring::book::Frame;
@@ -29,10 +31,14 @@ fn stack_of(heard: &Heard, told: &Told, bytes: u64) -> Stack {
 fn check_against_backtrace(flags: &[&str]) {
     let session = Session::new();
     let output = session.command(build("stacks.c", flags), "mode=all").output().unwrap();
-    assert!(output.status.success(), "{}", describe(&output));
+    check_output(session, &output, flags);
+}
+
+fn check_output(session: Session, output: &Output, flags: &[&str]) {
+    assert!(output.status.success(), "{}", describe(output));
     let heard = session.finish();
     let told = heard.only();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = str::from_utf8(&output.stdout).unwrap();
     let mut checked = 0;
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let mut words = line.split(' ');
@@ -63,6 +69,38 @@ fn frames_of_unoptimised_code_are_walked() {
 fn realigned_frames_are_walked() {
     check_against_backtrace(&["-O2", "-mavx2", "-mstackrealign", "-pthread"]);
     check_against_backtrace(&["-Os", "-pthread"]);
+}
+
+/// Where the first frame ends, and the stacks that were seen, with this much more environment.
+fn run_padded(program: &Path, padding: usize) -> (u64, Session, Output) {
+    let session = Session::new();
+    let mut command = session.command(program, "mode=all");
+    command.env("PADDING", "x".repeat(padding));
+    // SAFETY: one system call between fork and exec: without randomness two runs differ only in the padding.
+    unsafe {
+        command.pre_exec(|| match libc::personality(libc::ADDR_NO_RANDOMIZE as u64) {
+            -1 => Err(std::io::Error::last_os_error()),
+            _ => Ok(()),
+        });
+    }
+    let output = command.output().unwrap();
+    let text = str::from_utf8(&output.stdout).unwrap();
+    let end = text.lines().find_map(|line| line.strip_prefix("# first frame ")).unwrap();
+    (u64::from_str_radix(end, 16).unwrap(), session, output)
+}
+
+/// Where the kernel puts the first frame is chance: a page may begin or end there.
+#[test]
+fn a_first_frame_at_the_end_of_a_page_is_walked() {
+    let flags = ["-O2", "-pthread"];
+    let program = build("stacks.c", &flags);
+    let (base, ..) = run_padded(&program, 0);
+    for wanted in [0, 4080] {
+        let padding = (base - wanted) % 4096;
+        let (end, session, output) = run_padded(&program, padding as usize);
+        assert_eq!(end % 4096, wanted, "the environment does not move the stack");
+        check_output(session, &output, &flags);
+    }
 }
 
 #[test]
