@@ -72,6 +72,7 @@ fn realigned_frames_are_walked() {
 }
 
 /// Where the first frame ends, and the stacks that were seen, with this much more environment.
+#[allow(unsafe_code, reason = "the standard library has no other way to ask for this")]
 fn run_padded(program: &Path, padding: usize) -> (u64, Session, Output) {
     let session = Session::new();
     let mut command = session.command(program, "mode=all");
