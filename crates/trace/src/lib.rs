@@ -4,6 +4,7 @@
 //! `import`, readers in `analysis` and `tables`; this crate knows neither the kernel nor the terminal.
 //! The one invariant: a frame exists whole or not at all, and a log cut anywhere is readable up to the cut.
 
+pub mod allocs;
 pub mod error;
 pub mod frame;
 pub mod heap;
