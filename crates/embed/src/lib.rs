@@ -1,12 +1,18 @@
 //! The tracker's bytes, and their way back to a file that a command can preload.
 //!
-//! Not for: deciding when to preload. The one invariant: a file that [`unpack`] returns holds exactly
+//! Not for: deciding when to preload. The one invariant: a file that [`unpack`] leaves holds exactly
 //! [`library`], belongs to this user, and cannot be written by anybody.
+
+mod memory;
+mod obstacle;
+mod stub;
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+pub use obstacle::{Obstacle, read_obstacle};
 
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tracker.so"));
 
@@ -26,7 +32,9 @@ pub fn is_placeholder() -> bool {
 pub enum Error {
     #[error("this build of nilo has no tracker in it")]
     Placeholder,
-    #[error("{path}: the dynamic linker takes a space or a colon in a preloaded path for its end")]
+    #[error(
+        "{path}: the dynamic linker takes a space, a colon or a dollar in a preloaded path for its own sign"
+    )]
     Separator { path: PathBuf },
     #[error("{path}: not a directory of this user that only the user can write to")]
     NotPrivate { path: PathBuf },
@@ -34,8 +42,42 @@ pub enum Error {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// Writes the library below `folder` (made if needed) and returns its path. What is there already is used
-/// again if it is the same.
+/// What glibc puts for `$PLATFORM`, by the folder that is meant: 64-bit programs find the tracker, 32-bit ones a
+/// library that does nothing. Other C libraries do not know the sign: they find nothing and say nothing.
+const PLATFORMS: [(&str, &[&str]); 2] =
+    [("x86_64", &["haswell", "xeon_phi"]), ("i386", &["i486", "i586", "i686"])];
+const SIGN: &str = "$PLATFORM";
+const NAME: &str = "nilo-tracker.so";
+
+/// The tracker where a command can load it.
+#[derive(Debug)]
+pub struct Unpacked {
+    /// What belongs into `LD_PRELOAD`.
+    pub preload: PathBuf,
+    /// The library when no folder could hold it: it is there as long as this is open. 32-bit programs then complain.
+    pub held: Option<File>,
+}
+
+/// Puts the library below the first of `folders` where it may be loaded, else into memory.
+pub fn unpack_somewhere(folders: &[&Path]) -> Result<Unpacked, Error> {
+    let mut problem = Error::Placeholder;
+    for folder in folders {
+        match unpack(folder) {
+            Ok(_) if memory::is_noexec(folder) => {}
+            Ok(preload) => return Ok(Unpacked { preload, held: None }),
+            Err(error) => problem = error,
+        }
+    }
+    if is_placeholder() {
+        return Err(problem);
+    }
+    let (file, preload) = memory::write_nameless(LIBRARY)
+        .map_err(|source| Error::Io { path: PathBuf::from("memfd"), source })?;
+    Ok(Unpacked { preload, held: Some(file) })
+}
+
+/// Writes the library below `folder` (made if needed) and returns what belongs into `LD_PRELOAD`: a path with a sign
+/// in it that the dynamic linker of each program replaces. What is there already is used again if it is the same.
 pub fn unpack(folder: &Path) -> Result<PathBuf, Error> {
     if is_placeholder() {
         return Err(Error::Placeholder);
@@ -43,21 +85,49 @@ pub fn unpack(folder: &Path) -> Result<PathBuf, Error> {
     unpack_bytes(folder, LIBRARY)
 }
 
+/// The file that a 64-bit program loads for what [`unpack`] returned.
+pub fn file_of(preload: &Path) -> PathBuf {
+    PathBuf::from(preload.to_string_lossy().replace(SIGN, PLATFORMS[0].0))
+}
+
 fn unpack_bytes(folder: &Path, library: &[u8]) -> Result<PathBuf, Error> {
-    let path = folder.join(format!("nilo-tracker-{:016x}.so", fingerprint(library)));
-    if path.to_string_lossy().contains([' ', ':', '$']) {
-        return Err(Error::Separator { path });
+    let own = folder.join(format!("nilo-tracker-{:016x}", fingerprint(library)));
+    if own.to_string_lossy().contains([' ', ':', '$']) {
+        return Err(Error::Separator { path: own });
     }
-    let at = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::Io { path, source }
-    };
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(at(folder))?;
-    check_private(folder)?;
-    if !is_ours(&path, library) {
-        write_whole(&path, library).map_err(at(&path))?;
+    let stub = stub::render_stub();
+    for ((platform, others), bytes) in PLATFORMS.into_iter().zip([library, &stub]) {
+        let place = own.join(platform);
+        make_private(folder, &own, &place)?;
+        let path = place.join(NAME);
+        if !is_ours(&path, bytes) {
+            write_whole(&path, bytes).map_err(at(&path))?;
+        }
+        for other in others {
+            link(platform, &own.join(other))?;
+        }
     }
-    Ok(path)
+    Ok(own.join(SIGN).join(NAME))
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {
+    let path = path.to_owned();
+    move |source| Error::Io { path, source }
+}
+
+fn make_private(folder: &Path, own: &Path, place: &Path) -> Result<(), Error> {
+    DirBuilder::new().recursive(true).mode(0o700).create(place).map_err(at(place))?;
+    [folder, own, place].into_iter().try_for_each(check_private)
+}
+
+/// Another name of a platform. Somebody else's unpacking may make it at the same time.
+fn link(platform: &str, path: &Path) -> Result<(), Error> {
+    let is_there = || fs::read_link(path).is_ok_and(|target| target == Path::new(platform));
+    if is_there() {
+        return Ok(());
+    }
+    let made = std::os::unix::fs::symlink(platform, path);
+    if is_there() { Ok(()) } else { made.map_err(at(path)) }
 }
 
 /// Nobody but this user can put something else into the folder.
@@ -112,20 +182,46 @@ mod tests {
     #[test]
     fn what_is_unpacked_is_whole_and_cannot_be_written() {
         let folder = tempfile::tempdir().unwrap();
-        let path = unpack_bytes(&folder.path().join("a/b"), b"bytes").unwrap();
+        let preload = unpack_bytes(&folder.path().join("a/b"), b"bytes").unwrap();
+        let path = file_of(&preload);
         assert_eq!(fs::read(&path).unwrap(), b"bytes");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o555);
-        let again = fs::metadata(unpack_bytes(&folder.path().join("a/b"), b"bytes").unwrap()).unwrap().ino();
+        assert_eq!(unpack_bytes(&folder.path().join("a/b"), b"bytes").unwrap(), preload);
+        let again = fs::metadata(file_of(&preload)).unwrap().ino();
         assert_eq!(again, fs::metadata(&path).unwrap().ino());
+    }
+
+    #[test]
+    fn every_platform_finds_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let preload = unpack_bytes(folder.path(), b"bytes").unwrap();
+        for (names, bytes) in [
+            (["x86_64", "haswell", "xeon_phi"], &b"bytes"[..]),
+            (["i386", "i586", "i686"], &stub::render_stub()),
+        ] {
+            for name in names {
+                let path = preload.to_str().unwrap().replace("$PLATFORM", name);
+                assert_eq!(fs::read(path).unwrap(), bytes, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_library_in_memory_cannot_be_changed() {
+        let (file, path) = memory::write_nameless(b"bytes").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"bytes");
+        assert!((&file).write_all(b"x").is_err());
+        assert!(OpenOptions::new().write(true).open(&path).and_then(|mut f| f.write_all(b"x")).is_err());
     }
 
     #[test]
     fn a_changed_file_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
-        let path = unpack_bytes(folder.path(), b"bytes").unwrap();
+        let preload = unpack_bytes(folder.path(), b"bytes").unwrap();
+        let path = file_of(&preload);
         fs::remove_file(&path).unwrap();
         fs::write(&path, b"other").unwrap();
-        assert_eq!(unpack_bytes(folder.path(), b"bytes").unwrap(), path);
+        assert_eq!(unpack_bytes(folder.path(), b"bytes").unwrap(), preload);
         assert_eq!(fs::read(&path).unwrap(), b"bytes");
     }
 

@@ -22,6 +22,8 @@ pub mod special {
     pub const DROPPED: u32 = 1;
     /// What lies above the outermost frame kept: the stack was cut at the depth limit.
     pub const CUT: u32 = 2;
+    /// An answer of the writer, never in an event: there is room for marks only.
+    pub const FOLD: u32 = 3;
     /// The first real node.
     pub const FIRST: u32 = 16;
 }
@@ -39,8 +41,15 @@ const PYTHON: u64 = 1 << 63;
 const ENTRY: u64 = 1 << 62;
 const ADDRESS_BITS: u32 = 47;
 const OFFSET_BITS: u32 = 24;
+/// The place of a mark that stands for all frames inwards. No code lies there.
+pub const FOLDED: u64 = 1;
+/// The part of the book, as a power of two, that is kept for such marks and for definitions.
+const RESERVE_SHIFT: u32 = 3;
 
 impl Frame {
+    /// Not a frame: the frames inwards of its parent were not kept, because the book was nearly full.
+    pub const FOLDED: Self = Self::from_place(FOLDED);
+
     #[inline(always)]
     pub const fn native(address: u64, epoch: u16) -> u64 {
         (address & ((1 << ADDRESS_BITS) - 1)) | ((epoch as u64 & 0x7fff) << ADDRESS_BITS)
@@ -121,11 +130,15 @@ impl Book {
         (!fixed.is_null()).then(|| unsafe { &*fixed.add(offset).cast::<AtomicU32>() })
     }
 
-    /// Writes a node; its number, or [`special::DROPPED`] if there is no room.
+    /// Writes a node; its number, [`special::FOLD`] if there is only room for marks ([`FOLDED`]), or
+    /// [`special::DROPPED`] if there is none.
     pub fn append(&self, backing: &impl Backing, parent: u32, place: u64) -> u32 {
         let Some(header) = self.header() else { return special::DROPPED };
         if header.full.load(Relaxed) != 0 {
             return special::DROPPED;
+        }
+        if place != FOLDED && header.folding.load(Relaxed) != 0 {
+            return special::FOLD;
         }
         let number = header.nodes.fetch_add(1, Relaxed);
         let segment = (number >> NODE_BITS) as usize;
@@ -137,6 +150,25 @@ impl Book {
         node.place.store(place, Relaxed);
         node.parent.store(u64::from(parent) + 1, Release);
         number as u32
+    }
+
+    /// The frame of a node that this process has written or met.
+    pub fn place_of(&self, number: u32) -> u64 {
+        let start =
+            self.nodes.get((number >> NODE_BITS) as usize).map_or(null_mut(), |map| map.load(Acquire));
+        let index = (number & ((1 << NODE_BITS) - 1)) as usize;
+        if start.is_null() {
+            return 0;
+        }
+        // SAFETY: `start` maps a backed segment, and `index` is below its number of nodes.
+        unsafe { (*start.cast::<Node>().add(index)).place.load(Relaxed) }
+    }
+
+    /// From now on only marks get nodes.
+    pub fn fold(&self) {
+        if let Some(header) = self.header() {
+            header.folding.store(1, Relaxed);
+        }
     }
 
     fn give_up(&self) -> u32 {
@@ -190,6 +222,10 @@ impl Book {
         if offset + SEGMENT > header.limit_bytes.load(Relaxed) || !backing.back(offset, SEGMENT) {
             header.used_bytes.fetch_sub(SEGMENT, Relaxed);
             return None;
+        }
+        let limit = header.limit_bytes.load(Relaxed);
+        if offset + SEGMENT > limit - (limit >> RESERVE_SHIFT) {
+            self.fold();
         }
         match entry.compare_exchange(0, (offset / PAGE) as u32, AcqRel, Acquire) {
             Ok(_) => Some(offset / PAGE),

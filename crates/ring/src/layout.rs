@@ -80,6 +80,10 @@ pub mod degraded {
     pub const PYTHON_UNKNOWN: u32 = 8;
     /// More sampled blocks live than the table holds: the mean was raised.
     pub const TABLE_FULL: u32 = 16;
+    /// The book is nearly full: inner frames of new stacks are not kept. All events are.
+    pub const BOOK_FOLDED: u32 = 32;
+    /// The tracker did without memory that it wanted: its memory cgroup has little left.
+    pub const LITTLE_ROOM: u32 = 64;
 }
 
 /// What was not recorded, and what it cost. Sums over the life of the process.
@@ -110,6 +114,8 @@ pub struct Counters {
     pub rules: AtomicU64,
     /// Frames passed by the frame-pointer guess, for want of a rule.
     pub guessed: AtomicU64,
+    /// Stacks whose inner frames were not kept: counted when they are met, not once each.
+    pub stacks_folded: AtomicU64,
 }
 
 /// What stands at the start of a lane's pages; the ring's bytes follow at [`LANE_HEADER`].
@@ -147,7 +153,8 @@ pub const BOOK_FIXED: u64 = PAGE + (NODE_SEGMENTS * 4) as u64 + (DEFINITION_SEGM
 pub struct BookHeader {
     pub magic: AtomicU64,
     pub version: AtomicU32,
-    _gap: AtomicU32,
+    /// Not 0 once the rest is kept for marks: new stacks are folded into what is known of them.
+    pub folding: AtomicU32,
     /// Bytes of the file handed out, and the ceiling that was set.
     pub used_bytes: AtomicU64,
     pub limit_bytes: AtomicU64,

@@ -27,6 +27,8 @@ pub struct Stack {
     pub cut: bool,
     /// The tracker had no room for this stack.
     pub dropped: bool,
+    /// Frames inside the innermost one were not kept: the book was nearly full.
+    pub folded: bool,
 }
 
 impl Book {
@@ -75,7 +77,11 @@ impl Book {
         let mut stack = Stack::default();
         let mut next = number;
         while let Some((frame, parent)) = self.node(next).filter(|_| next >= special::FIRST) {
-            stack.frames.push(frame);
+            if frame == Frame::FOLDED {
+                stack.folded = true;
+            } else {
+                stack.frames.push(frame);
+            }
             if parent >= next {
                 break;
             }

@@ -58,6 +58,8 @@ pub struct Totals {
     pub longest_wait_ticks: u64,
     pub stacks_dropped: u64,
     pub stacks_cut: u64,
+    /// Stacks whose inner frames were not kept, counted when met.
+    pub stacks_folded: u64,
     pub refused: u64,
     pub abandoned: u64,
     /// Private memory of the tracker in the target, and its share of the rings.
@@ -151,6 +153,7 @@ impl Process {
             longest_wait_ticks: get(&counters.longest_wait),
             stacks_dropped: get(&counters.stacks_dropped),
             stacks_cut: get(&counters.stacks_cut),
+            stacks_folded: get(&counters.stacks_folded),
             refused: get(&counters.refused),
             abandoned: get(&counters.abandoned),
             private_bytes: get(&counters.private_bytes),

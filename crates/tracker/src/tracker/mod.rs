@@ -2,6 +2,7 @@
 
 mod entry;
 mod guard;
+mod headroom;
 #[cfg(not(test))]
 mod hook;
 mod native;

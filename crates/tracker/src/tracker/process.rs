@@ -29,7 +29,7 @@ use nilometer_ring::layout::{
 };
 
 use super::settings::{PATH, Settings};
-use super::{native, python, sys, thread, tls};
+use super::{headroom, native, python, sys, thread, tls};
 
 /// A control page that says "off", for processes that are not recorded.
 struct Idle(UnsafeCell<[u64; 512]>);
@@ -83,6 +83,9 @@ impl File {
 
 impl Backing for File {
     fn back(&self, offset: u64, length: u64) -> bool {
+        if !headroom::allows(length) {
+            return false; // and counted
+        }
         let backed = self.get().is_some_and(|fd| sys::back(fd, offset, length));
         if !backed {
             control().counters.refused.fetch_add(1, Relaxed);
@@ -106,6 +109,7 @@ pub static BOOK_FD: File = File::none();
 pub static BOOK: Book = Book::new();
 
 static RING_BUDGET: AtomicU64 = AtomicU64::new(0);
+static WAIT_NS: AtomicU64 = AtomicU64::new(0);
 static MEAN: AtomicU64 = AtomicU64::new(0);
 static EXACT: AtomicU64 = AtomicU64::new(0);
 static FORK_TICKS: AtomicU64 = AtomicU64::new(0);
@@ -123,6 +127,7 @@ static SOCKET: Address = Address(UnsafeCell::new([0; PATH]), AtomicU32::new(0));
 /// Called once, when the image is loaded.
 pub fn start(settings: &Settings) {
     remember(settings);
+    headroom::begin();
     let Some(socket) = dial() else { return };
     if open_book(settings).is_some() && open_control(0).is_some() && introduce(socket, 0) {
         mark();
@@ -137,6 +142,7 @@ pub fn start(settings: &Settings) {
 
 fn remember(settings: &Settings) {
     RING_BUDGET.store(settings.budget_bytes / 2, Relaxed);
+    WAIT_NS.store(settings.wait_ms * 1_000_000, Relaxed);
     MEAN.store(settings.mean_bytes, Relaxed);
     EXACT.store(settings.exact_bytes, Relaxed);
     native::set_depth(settings.depth);
@@ -311,6 +317,18 @@ pub fn reborn() -> bool {
     }
     REBIRTH.store(0, Release);
     told
+}
+
+/// How long a thread may wait for the recorder.
+pub fn wait_ns() -> u64 {
+    WAIT_NS.load(Relaxed)
+}
+
+/// What the tracker has taken so far: rings, book, tables.
+pub fn taken_bytes() -> u64 {
+    let control = control();
+    let book = BOOK.header().map_or(0, |header| header.used_bytes.load(Relaxed));
+    control.used_bytes.load(Relaxed) + control.counters.private_bytes.load(Relaxed) + book
 }
 
 /// Bytes that the rings may still take.

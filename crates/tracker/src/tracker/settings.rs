@@ -20,6 +20,8 @@ pub struct Settings {
     pub budget_bytes: u64,
     /// Frames kept of a stack.
     pub depth: usize,
+    /// How long a thread waits for a slow recorder before it drops events.
+    pub wait_ms: u64,
     pub socket: [u8; PATH],
     pub socket_length: usize,
 }
@@ -31,6 +33,7 @@ impl Settings {
         exact_bytes: 256 << 10,
         budget_bytes: 64 << 20,
         depth: super::native::MAX_DEPTH,
+        wait_ms: 8,
         socket: [0; PATH],
         socket_length: 0,
     };
@@ -57,6 +60,7 @@ impl Settings {
             b"exact" => self.exact_bytes = number(value)?,
             b"budget" => self.budget_bytes = number(value)?,
             b"depth" => self.depth = (number(value)? as usize).clamp(1, super::native::MAX_DEPTH),
+            b"wait" => self.wait_ms = number(value)?.min(60_000),
             b"stamp" => self.mode = self.mode.with(Mode::STAMP_ALL),
             _ => {} // a newer launcher's wish
         }

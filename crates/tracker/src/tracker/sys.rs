@@ -203,10 +203,81 @@ pub fn random() -> u64 {
     if got == Ok(8) { bits } else { nilometer_ring::clock::ticks().rotate_left(32) ^ monotonic_ns() }
 }
 
-/// Fills `into` with the target of a link; the length, 0 if there is none.
-pub fn read_link(path: &CStr, into: &mut [u8]) -> usize {
-    // SAFETY: the path ends with a zero; the kernel writes at most `into.len()` bytes.
-    unsafe { syscall!(libc::SYS_readlink, path.as_ptr(), into.as_mut_ptr(), into.len()) }.unwrap_or(0)
+/// Fills `into` with the name of the file that is mapped at an address; its length, 0 if there is none.
+///
+/// The program's own file is found so too when it was started through the dynamic linker by hand.
+pub fn mapped_file(address: usize, into: &mut [u8]) -> usize {
+    let mut found = 0;
+    let mut buffer = [0_u8; 2048];
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: the path ends with a zero.
+    let Ok(fd) =
+        (unsafe { syscall!(libc::SYS_openat, libc::AT_FDCWD, c"/proc/self/maps".as_ptr(), flags, 0) })
+    else {
+        return 0;
+    };
+    let mut kept = 0;
+    while let Some(room) = buffer.get_mut(kept..).filter(|room| !room.is_empty()) {
+        // SAFETY: the kernel writes at most as many bytes as there is room for.
+        let read = unsafe { syscall!(libc::SYS_read, fd, room.as_mut_ptr(), room.len()) }.unwrap_or(0);
+        let end = kept + read;
+        let mut start = 0;
+        while let Some(length) = buffer.get(start..end).and_then(|rest| rest.iter().position(|&b| b == b'\n'))
+        {
+            found = buffer.get(start..start + length).map_or(0, |line| name_at(line, address, into));
+            start += length + 1;
+            if found != 0 {
+                break;
+            }
+        }
+        if found != 0 || read == 0 {
+            break;
+        }
+        buffer.copy_within(start..end, 0);
+        kept = end - start;
+    }
+    close(fd as c_int);
+    found
+}
+
+/// A line of `/proc/self/maps`: the length of its name if it covers the address.
+fn name_at(line: &[u8], address: usize, into: &mut [u8]) -> usize {
+    let mut words = line.splitn(2, |&byte| byte == b' ');
+    let range = words.next().unwrap_or(&[]);
+    let number = |digits: Option<&[u8]>| {
+        let digits = core::str::from_utf8(digits.unwrap_or(&[])).unwrap_or("");
+        usize::from_str_radix(digits, 16).unwrap_or(0)
+    };
+    let mut ends = range.splitn(2, |&byte| byte == b'-');
+    let covers = number(ends.next()) <= address && address < number(ends.next());
+    let name = line.iter().position(|&byte| byte == b'/').and_then(|at| line.get(at..)).unwrap_or(&[]);
+    let length = name.len().min(into.len());
+    match (covers, into.get_mut(..length), name.get(..length)) {
+        (true, Some(into), Some(name)) => {
+            into.copy_from_slice(name);
+            length
+        }
+        _ => 0,
+    }
+}
+
+/// The first bytes of a file, as many as there is room for; none if it cannot be read.
+pub fn read_file<'a>(path: &CStr, into: &'a mut [u8]) -> &'a [u8] {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: the path ends with a zero.
+    let Ok(fd) = (unsafe { syscall!(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0) }) else {
+        return &[];
+    };
+    let mut length = 0;
+    while let Some(room) = into.get_mut(length..).filter(|room| !room.is_empty()) {
+        // SAFETY: the kernel writes at most as many bytes as there is room for.
+        match unsafe { syscall!(libc::SYS_read, fd, room.as_mut_ptr(), room.len()) } {
+            Ok(read) if read > 0 => length += read,
+            _ => break,
+        }
+    }
+    close(fd as c_int);
+    into.get(..length).unwrap_or(&[])
 }
 
 /// True if eight bytes can be read there. Asks the kernel, which refuses politely.
@@ -254,3 +325,20 @@ pub fn peer(fd: c_int) -> u32 {
 
 #[cfg(not(test))]
 pub(crate) use syscall;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_an_address_is_found() {
+        let mut name = [0; 512];
+        let length = mapped_file(mapped_file as *const () as usize, &mut name);
+        let own = std::env::current_exe().unwrap();
+        assert_eq!(&name[..length], own.as_os_str().as_encoded_bytes());
+        assert_eq!(mapped_file(8, &mut name), 0);
+        let line = b"7f00-7f10 r--p 00000000 fe:00 12 /a b";
+        assert_eq!((name_at(line, 0x7f0f, &mut name), &name[..4]), (4, &b"/a b"[..]));
+        assert_eq!(name_at(line, 0x7f10, &mut name), 0);
+    }
+}

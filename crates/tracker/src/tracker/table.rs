@@ -7,7 +7,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
-use super::{process, sys};
+use super::{headroom, process, sys};
 
 /// A key and a value; both are zero in a free entry, and a value is never zero.
 #[repr(C)]
@@ -72,18 +72,22 @@ impl Table {
         None
     }
 
-    /// Adds an entry, if there is room or room can be made. `key` and `value` are not zero.
+    /// Adds an entry, if there is room or room can be made; else false. `key` and `value` are not zero.
     #[cold]
-    pub fn insert(&self, key: u64, hash: u64, value: u64) {
+    pub fn insert(&self, key: u64, hash: u64, value: u64) -> bool {
         let capacity = self.view().map_or(0, |(_, bits)| 1_usize << bits);
         if self.used.load(Relaxed) * 3 >= capacity * 2 {
             self.grow();
         }
-        if let Some((entries, bits)) = self.view()
-            && put(entries, bits, key, hash, value)
-        {
+        let put = || self.view().is_some_and(|(entries, bits)| put(entries, bits, key, hash, value));
+        let added = put() || {
+            self.grow(); // its neighbours are taken
+            put()
+        };
+        if added {
             self.used.fetch_add(1, Relaxed);
         }
+        added || self.growing.load(Relaxed) != 0
     }
 
     /// Twice as large.
@@ -93,7 +97,7 @@ impl Table {
             return;
         }
         let length = size_of::<Entry>() << bits;
-        let new = sys::map_private(length).cast::<Entry>();
+        let new = headroom::map_private(length).cast::<Entry>();
         if !new.is_null() {
             process::control().counters.private_bytes.fetch_add(length as u64, Relaxed);
             let old = self.view();
@@ -136,10 +140,12 @@ fn put(entries: *const Entry, bits: u32, key: u64, hash: u64, value: u64) -> boo
     false
 }
 
-/// The hash of an entry of the stack index and of the code table: of the key and the value's upper half.
+/// The hash of an entry of the stack index and of the code table: of the key and the value's upper half. Both are
+/// often in rows, so that one product alone would put many pairs into one place.
 #[inline(always)]
 pub fn hash(key: u64, upper: u32) -> u64 {
-    key ^ (u64::from(upper) << 28) ^ u64::from(upper)
+    let mixed = key ^ u64::from(upper).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    mixed ^ (mixed >> 32)
 }
 
 fn copy((old, old_bits): (*const Entry, u32), new: *const Entry, bits: u32) -> usize {
@@ -171,6 +177,20 @@ mod tests {
             .count();
         assert_eq!(found, 50_000);
         assert_eq!(table.find(60_000, hash(60_000, 3), |_| true), None);
+    }
+
+    /// As stacks are: few frames, each below very many others.
+    #[test]
+    fn rows_of_keys_and_parents_find_their_places() {
+        let table = Table::new();
+        for parent in 1..60_000_u32 {
+            for frame in 0..4_u64 {
+                let key = 0x5555_5555_1000 + frame * 0x15;
+                assert!(table.insert(key, hash(key, parent), u64::from(parent) << 32 | 1));
+            }
+        }
+        let (_, bits) = table.view().unwrap();
+        assert!(bits <= 19, "{bits} bits for 240,000 entries");
     }
 
     #[test]

@@ -16,16 +16,15 @@ use nilometer_ring::lane::Producer;
 use nilometer_ring::layout::{CONTROL_FILE, LANE_SIZES, LaneHeader, MAX_LANES, PAGE, degraded};
 
 use super::process::{self, CONTROL_FD, control};
-use super::sys;
 use super::tls::{DEAD, Tls};
+use super::{headroom, sys};
 use super::{native, python};
 
 /// Events between two times told.
 const TICK_EVERY: u32 = 16;
 /// With so many lanes, some may belong to threads that are no more.
 const MANY: usize = 64;
-/// A full ring is waited for at most this long; the sum of the naps below is shorter.
-const NAPS: u32 = 80;
+/// A full ring is looked at so often while it is waited for.
 const NAP_NS: i64 = 60_000;
 
 #[repr(C)]
@@ -49,9 +48,12 @@ pub struct Thread {
     /// The recorder's beat when the first of them was dropped, and when that was.
     beat: u64,
     dropped_ns: u64,
+    /// Not zero once the state may use all of its memory.
+    full: u32,
     encoder: Encoder,
-    pub native: native::Memory,
     pub python: python::Memory,
+    /// Last: its end is only touched by threads that allocate much.
+    pub native: native::Memory,
 }
 
 static LANES: [AtomicPtr<u8>; MAX_LANES] = [const { AtomicPtr::new(null_mut()) }; MAX_LANES];
@@ -206,7 +208,7 @@ fn occupy(lane: &Lane, tid: u32) -> *mut Thread {
     thread.tid = tid;
     thread.dropped = 0;
     thread.native.forget();
-    thread.native.set_busy(lane.class > 1);
+    thread.set_busy(lane.class > 1);
     thread.python.forget();
     thread.ready = 1;
     thread.begin();
@@ -215,11 +217,15 @@ fn occupy(lane: &Lane, tid: u32) -> *mut Thread {
 
 fn new_state() -> *mut Thread {
     let length = size_of::<Thread>().next_multiple_of(4096);
+    let small = length - native::LARGE_BYTES;
+    if !headroom::allows(small as u64) {
+        return null_mut();
+    }
     let at = sys::map_private(length);
     if !at.is_null() {
         // SAFETY: our own fresh memory; zeros are a valid state ("not ready").
         unsafe { sys::advise(at, length, libc::MADV_WIPEONFORK) };
-        control().counters.private_bytes.fetch_add(length as u64, Relaxed);
+        control().counters.private_bytes.fetch_add(small as u64, Relaxed);
     }
     at.cast()
 }
@@ -285,6 +291,12 @@ fn with_orphans(act: impl FnOnce(&mut Thread)) {
     ORPHANS_BUSY.store(0, Release);
 }
 
+/// False if the recorder is known and gone.
+fn is_recorder_there() -> bool {
+    let recorder = control().recorder.load(Relaxed);
+    recorder == 0 || sys::exists(recorder)
+}
+
 /// The thread ends: gives its lane back. Later events of it are an orphan's.
 pub fn end(tls: &mut Tls) {
     let at = tls.thread;
@@ -316,6 +328,16 @@ pub fn interrupted(tls: &mut Tls) {
 }
 
 impl Thread {
+    /// A thread that allocates much may remember more, if there is room for it.
+    fn set_busy(&mut self, busy: bool) {
+        let bytes = native::LARGE_BYTES as u64;
+        if busy && self.full == 0 && headroom::allows(bytes) {
+            self.full = 1;
+            control().counters.private_bytes.fetch_add(bytes, Relaxed);
+        }
+        self.native.set_busy(busy && self.full != 0);
+    }
+
     fn begin(&mut self) {
         self.serial = SERIAL.fetch_add(1, Relaxed);
         self.mode = u32::MAX; // the lane must be told
@@ -422,23 +444,20 @@ impl Thread {
         self.lane = new;
         self.index = lane.index as u32;
         self.class = lane.class as u32;
-        self.native.set_busy(lane.class > 1);
+        self.set_busy(lane.class > 1);
         self.begin();
         true
     }
 
-    /// Waits for the recorder, a few milliseconds at most.
+    /// Waits for the recorder, a few milliseconds at most unless more was asked for.
     fn wait(&mut self) -> bool {
         let start = clock::ticks();
         control().counters.waits.fetch_add(1, Relaxed);
-        let until = sys::monotonic_ns() + 8_000_000;
+        let until = sys::monotonic_ns() + process::wait_ns();
         let mut found = false;
-        for _ in 0..NAPS {
+        while !found && sys::monotonic_ns() + NAP_NS as u64 * 2 < until && is_recorder_there() {
             sys::nap(NAP_NS);
             found = self.lane.look();
-            if found || sys::monotonic_ns() > until {
-                break;
-            }
         }
         control().counters.longest_wait.fetch_max(clock::ticks() - start, Relaxed);
         found
@@ -458,10 +477,9 @@ impl Thread {
 
     /// No sign of life for two seconds, or no such process.
     fn check_recorder(&mut self) {
-        let recorder = control().recorder.load(Relaxed);
         let silent = control().beat.load(Relaxed) == self.beat;
         let long = sys::monotonic_ns() - self.dropped_ns > 2_000_000_000;
-        if silent && (long || (recorder != 0 && !sys::exists(recorder))) {
+        if silent && (long || !is_recorder_there()) {
             process::recorder_gone();
         }
     }

@@ -4,12 +4,14 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nilometer_ring::Event;
 use nilometer_ring::event::{Level, Mode};
 use nilometer_ring::layout::degraded;
+use nilometer_ring::reader::Stack;
 
 use super::hazards::number_after;
 use super::session::{Reaper, Session, describe, program};
@@ -54,29 +56,170 @@ fn a_kill_loses_no_event() {
     }
 }
 
+/// A memory cgroup of our own; removed at the end.
+struct Group {
+    folder: PathBuf,
+    limit: &'static str,
+    highest: &'static str,
+}
+
+impl Group {
+    fn new(name: &str) -> Option<Self> {
+        let versions = [
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.max_usage_in_bytes"),
+            ("/sys/fs/cgroup", "memory.max", "memory.peak"),
+        ];
+        let name = format!("nilo-test-{name}-{}", std::process::id());
+        let made = versions.into_iter().find_map(|(root, limit, highest)| {
+            let folder = Path::new(root).join(&name);
+            fs::create_dir(&folder).ok()?;
+            let group = Self { folder, limit, highest };
+            group.folder.join(highest).exists().then_some(group)
+        });
+        if made.is_none() {
+            nilometer_lab::skip("a memory cgroup", "to set limits");
+        }
+        made
+    }
+
+    fn limit_to(&self, bytes: u64) {
+        fs::write(self.folder.join(self.limit), bytes.to_string()).unwrap();
+    }
+
+    fn highest(&self) -> u64 {
+        fs::read_to_string(self.folder.join(self.highest)).unwrap().trim().parse().unwrap()
+    }
+
+    /// The session's command inside the cgroup; the shell before it is not tracked.
+    fn command(&self, session: &Session, settings: Option<&str>) -> Command {
+        let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", self.folder.display());
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &enter, "sh", "/usr/bin/env"]);
+        if let Some(settings) = settings {
+            command.arg(format!("LD_PRELOAD={}", session.library.display()));
+            command.arg(format!("NILO_TRACKER={}", session.settings(settings)));
+        }
+        command
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
 #[test]
 fn running_out_of_a_cgroups_memory_loses_no_event() {
-    let root = Path::new("/sys/fs/cgroup/memory");
-    let group = root.join(format!("nilo-test-{}", std::process::id()));
-    if fs::create_dir(&group).is_err() {
-        println!("skipped: needs a writable memory cgroup (v1)");
-        return;
-    }
-    fs::write(group.join("memory.limit_in_bytes"), "200000000").unwrap();
+    let Some(group) = Group::new("full") else { return };
+    group.limit_to(200_000_000);
     let session = Session::new();
     let path = session.folder.path().join("counter");
-    let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", group.display());
-    let mut command = Command::new("/bin/sh");
-    command.args(["-c", &enter, "sh", "/usr/bin/env"]);
-    command.arg(format!("LD_PRELOAD={}", session.library.display()));
-    command.arg(format!("NILO_TRACKER={}", session.settings("mode=all")));
+    let mut command = group.command(&session, Some("mode=all"));
     let status = command.arg(program("count.c")).arg(&path).arg("touch").status().unwrap();
-    let _ = fs::remove_dir(&group);
     assert_eq!(status.signal(), Some(9), "{status}");
     let truth = counter(&path);
     let (allocations, others) = counted(session, 100_000..100_001);
     let told = allocations - others;
     assert!(told == truth || told == truth + 1, "{told} told, {truth} made");
+}
+
+/// The program would fill the book and its table many times over. What it needs alone is measured first.
+#[test]
+fn a_target_that_just_fits_still_fits_with_the_tracker() {
+    let paths = program("paths.c");
+    let args = ["1500000", "200"];
+    let Some(alone) = Group::new("alone") else { return };
+    let session = Session::deaf();
+    assert!(alone.command(&session, None).arg(&paths).args(args).output().unwrap().status.success());
+    let need = alone.highest();
+    assert!((200 << 20..230 << 20).contains(&need), "{need}");
+    let Some(group) = Group::new("fits") else { return };
+    group.limit_to(need + (32 << 20));
+    let session = Session::new();
+    let output = group.command(&session, Some("mode=all")).arg(&paths).args(args).output().unwrap();
+    assert!(output.status.success(), "{}", describe(&output));
+    assert_eq!(output.stdout, b"made 1500000\n");
+    let heard = session.finish();
+    let told = heard.only();
+    assert_ne!(told.totals.degraded & degraded::LITTLE_ROOM, 0, "{:?}", told.totals);
+    assert!(told.totals.refused > 0 && told.totals.stacks_folded + told.totals.stacks_dropped > 0);
+    assert!(told.totals.lost > 0 || told.allocations > 100_000, "{:?}", told.totals);
+}
+
+/// A book of 1 MiB for two million stacks: all blocks are told, from the frames that had room.
+#[test]
+fn a_book_that_is_nearly_full_folds_and_says_so() {
+    let session = Session::new();
+    let output = session.run("paths.c", "mode=all,budget=2200000", &["200000"]);
+    assert_eq!(output.stdout, b"made 200000\n");
+    let heard = session.finish();
+    let told = heard.only();
+    assert_eq!((told.totals.lost, told.totals.stacks_dropped), (0, 0), "{:?}", told.totals);
+    assert_eq!(told.totals.degraded, degraded::BOOK_FOLDED);
+    assert!(told.totals.stacks_folded > 10_000, "{:?}", told.totals);
+    let book = heard.book(told);
+    let stacks = told.events.iter().filter_map(|(_, _, event)| match event {
+        Event::Alloc { bytes: 32_000..32_008, stacks, .. } => Some(book.stack(stacks.native)),
+        _ => None,
+    });
+    let (folded, whole): (Vec<_>, Vec<_>) = stacks.partition(|stack| stack.folded);
+    assert!(whole.len() > 1000 && folded.len() > 10_000, "{} whole, {} folded", whole.len(), folded.len());
+    // A path has 25 frames and what calls main; a folded one less of them, from the outside.
+    let depth = whole[0].frames.len();
+    assert!(depth >= 25 && whole.iter().all(|stack| stack.frames.len() == depth));
+    assert!(
+        folded.iter().all(|stack| (3..depth).contains(&stack.frames.len()) && !stack.dropped && !stack.cut)
+    );
+    let outermost = |stack: &Stack| stack.frames.last().copied();
+    assert!(folded.iter().all(|stack| outermost(stack) == outermost(&whole[0])));
+    assert!(told.totals.ring_bytes < 1_200_000);
+}
+
+#[test]
+fn children_that_shut_every_descriptor_stay_sound() {
+    let session = Session::new();
+    let path = session.folder.path().join("own");
+    let output = session.run("shut.c", "mode=all", &[path.to_str().unwrap()]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.lines().all(|line| line.ends_with("size 0")), "{text}");
+    let heard = session.finish();
+    assert_eq!(heard.processes.len(), 4, "{text}");
+    for told in &heard.processes {
+        let line = text.lines().find(|line| line.contains(&format!(" {} ", told.pid()))).unwrap();
+        let made = number_after(line, "made");
+        let work =
+            told.events.iter().filter(|(_, _, e)| matches!(e, Event::Alloc { bytes: 30_000..30_050, .. }));
+        assert_eq!(told.totals.corrupt_lanes, 0);
+        let missing = told.totals.lost + told.totals.orphans_lost;
+        assert!(
+            work.count() as u64 == made || told.totals.degraded != 0,
+            "{line}: {missing} {:?}",
+            told.totals
+        );
+    }
+}
+
+#[test]
+fn a_daemon_outlives_its_recorder() {
+    let session = Session::deaf();
+    let mut recorder = recorder(&session);
+    let file = |name: &str| session.folder.path().join(name);
+    let mut command = session.command(program("daemon.c"), "mode=all");
+    let status = command.args([file("ready"), file("go"), file("done")]).status().unwrap();
+    assert!(status.success());
+    let wait = |name: &str| {
+        let start = Instant::now();
+        while !file(name).exists() {
+            assert!(start.elapsed() < Duration::from_secs(30), "no {name}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    wait("ready");
+    recorder.0.kill().unwrap();
+    recorder.0.wait().unwrap();
+    fs::write(file("go"), "").unwrap();
+    wait("done");
 }
 
 #[test]

@@ -235,6 +235,11 @@ impl Session {
         Self { folder, library, recorder: None }
     }
 
+    /// The library itself; `library` is what belongs into `LD_PRELOAD`.
+    pub fn file(&self) -> PathBuf {
+        nilometer_embed::file_of(&self.library)
+    }
+
     /// `settings` as in `NILO_TRACKER`, without the socket.
     pub fn settings(&self, settings: &str) -> String {
         format!("{settings},socket={}", self.folder.path().join("socket").display())

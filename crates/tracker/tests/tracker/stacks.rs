@@ -199,7 +199,7 @@ fn libraries_are_described_with_their_build_ids() {
 fn the_library_is_small_and_asks_for_little() {
     let session = Session::deaf();
     let read = |flag: &str| {
-        let output = Command::new("readelf").args(["-W", flag]).arg(&session.library).output().unwrap();
+        let output = Command::new("readelf").args(["-W", flag]).arg(session.file()).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
     let segments = read("-l");

@@ -59,6 +59,8 @@ const WHOLES: usize = 512;
 /// Those of a thread that allocates little: it shall not cost much memory either.
 const FEW_WHOLES: usize = 16;
 const WORDS: usize = 160;
+/// The end of [`Memory`] that only busy threads use.
+pub const LARGE_BYTES: usize = (WHOLES - FEW_WHOLES) * size_of::<Whole>();
 
 /// A stack and all words that it was read from.
 #[repr(C)]

@@ -222,7 +222,7 @@ fn path_of(object: &Object, into: &mut [u8]) -> usize {
     // SAFETY: the loader's record of a loaded object; its name ends with a zero.
     let name = unsafe { CStr::from_ptr((*object.link_map).name) }.to_bytes();
     if name.is_empty() {
-        return sys::read_link(c"/proc/self/exe", into);
+        return sys::mapped_file(object.start, into);
     }
     let length = name.len().min(into.len());
     if let (Some(to), Some(from)) = (into.get_mut(..length), name.get(..length)) {

@@ -1,15 +1,19 @@
 //! Code objects: described once, then a number.
 
+use core::sync::atomic::Ordering::Relaxed;
+
 use nilometer_ring::definition::Kind;
 
 use super::layout::{Layout, TextLayout};
-use super::{VERSION, word};
+use super::{CODE_TYPE, VERSION, word};
 use crate::tracker::process::{BOOK, BOOK_FD};
 use crate::tracker::table::{Table, hash};
 
 /// Line tables beyond this are not kept: the reader then knows the function's first line only.
 const MAX_LINES: usize = 64 << 10;
 const MAX_TEXT: usize = 1024;
+/// The number of what is no code object: it is never defined.
+const FOREIGN: u32 = 0;
 
 static CODES: Table = Table::new();
 
@@ -21,6 +25,10 @@ pub fn forked() {
 #[inline(always)]
 pub fn id(layout: &Layout, code: usize) -> u32 {
     let fields = &layout.code;
+    // SAFETY: an object of a live frame has its type at 8.
+    if !fields.is_certain && unsafe { word(code, 8) } != CODE_TYPE.load(Relaxed) as usize {
+        return FOREIGN;
+    }
     // SAFETY: a code object of a live frame.
     let print = unsafe {
         word(code, fields.file)
@@ -48,7 +56,7 @@ fn define(layout: &Layout, code: usize, print: u32) -> u32 {
             bytes(word(code, fields.lines)),
         )
     };
-    let version = u64::from(VERSION.load(core::sync::atomic::Ordering::Relaxed));
+    let version = u64::from(VERSION.load(Relaxed));
     let numbers = (u64::from(first_line) | (version << 32)).to_le_bytes();
     let id = BOOK.next_id();
     BOOK.define(&BOOK_FD, Kind::Code, id, &[file, name, &numbers, lines]);

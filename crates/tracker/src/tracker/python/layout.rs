@@ -18,6 +18,8 @@ pub struct Layout {
 #[derive(Debug, Clone, Copy)]
 pub struct FrameLayout {
     pub code: u16,
+    /// The bits of that word that are the address.
+    pub code_bits: usize,
     pub previous: u16,
     pub position: u16,
     pub kind: FrameKind,
@@ -34,6 +36,14 @@ pub enum FrameKind {
     Shimmed { owner: u16 },
 }
 
+impl Layout {
+    /// The object that a frame says it executes: from 3.14 on the low bits of the word say who owns it.
+    #[inline(always)]
+    pub fn executable(&self, word: usize) -> usize {
+        word & self.frame.code_bits
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub struct CodeLayout {
     pub file: u16,
@@ -42,6 +52,8 @@ pub struct CodeLayout {
     pub lines: u16,
     /// Where the instructions begin; 0 where positions are no addresses.
     pub instructions: u16,
+    /// What a frame executes is code. From 3.13 on extensions can push frames that execute something else.
+    pub is_certain: bool,
 }
 
 /// Strings whose characters follow the object: ASCII ones, and others.
@@ -51,10 +63,14 @@ pub struct TextLayout {
     pub wide: u16,
 }
 
-/// The owner of a frame that only separates two evaluations.
-pub const SHIM: u8 = 3; // FRAME_OWNED_BY_CSTACK
+/// From this owner on, a frame only separates two evaluations.
+pub const SHIM: u8 = 3; // FRAME_OWNED_BY_CSTACK up to 3.13, then _BY_INTERPRETER, and in 3.14 _BY_CSTACK after it
+const WHOLE: usize = usize::MAX;
+/// Two bits are tags (`Py_TAG_BITS`).
+const UNTAGGED: usize = !3;
 
-const OLD_CODE: CodeLayout = CodeLayout { file: 104, name: 112, first_line: 40, lines: 120, instructions: 0 };
+const OLD_CODE: CodeLayout =
+    CodeLayout { file: 104, name: 112, first_line: 40, lines: 120, instructions: 0, is_certain: true };
 const OLD_TEXT: TextLayout = TextLayout { ascii: 48, wide: 72 };
 const NEW_TEXT: TextLayout = TextLayout { ascii: 40, wide: 56 };
 
@@ -62,7 +78,13 @@ const fn object(position: u16, unit: u32) -> Layout {
     Layout {
         thread_frame: 24,
         c_frame: None,
-        frame: FrameLayout { code: 32, previous: 24, position, kind: FrameKind::Object { unit } },
+        frame: FrameLayout {
+            code: 32,
+            code_bits: WHOLE,
+            previous: 24,
+            position,
+            kind: FrameKind::Object { unit },
+        },
         code: OLD_CODE,
         text: OLD_TEXT,
     }
@@ -72,26 +94,62 @@ const fn shimmed(thread_frame: u16, c_frame: Option<u16>, instructions: u16) -> 
     Layout {
         thread_frame,
         c_frame,
-        frame: FrameLayout { code: 0, previous: 8, position: 56, kind: FrameKind::Shimmed { owner: 70 } },
-        code: CodeLayout { file: 112, name: 128, first_line: 68, lines: 136, instructions },
+        frame: FrameLayout {
+            code: 0,
+            code_bits: WHOLE,
+            previous: 8,
+            position: 56,
+            kind: FrameKind::Shimmed { owner: 70 },
+        },
+        code: CodeLayout {
+            file: 112,
+            name: 128,
+            first_line: 68,
+            lines: 136,
+            instructions,
+            is_certain: c_frame.is_some(),
+        },
         text: NEW_TEXT,
     }
 }
 
+/// 3.14 and 3.15: the words of a frame are tagged.
+const fn tagged() -> Layout {
+    let mut layout = shimmed(72, None, 208);
+    layout.frame.code_bits = UNTAGGED;
+    layout.frame.kind = FrameKind::Shimmed { owner: 74 };
+    layout
+}
+
 /// Index 0 is 3.8.
-static LAYOUTS: [Layout; 6] = [
+static LAYOUTS: [Layout; 8] = [
     object(104, 1),
     object(104, 1),
     object(96, 2),
     Layout {
         thread_frame: 56,
         c_frame: Some(8),
-        frame: FrameLayout { code: 32, previous: 48, position: 56, kind: FrameKind::Flagged { entry: 68 } },
-        code: CodeLayout { file: 112, name: 128, first_line: 72, lines: 136, instructions: 184 },
+        frame: FrameLayout {
+            code: 32,
+            code_bits: WHOLE,
+            previous: 48,
+            position: 56,
+            kind: FrameKind::Flagged { entry: 68 },
+        },
+        code: CodeLayout {
+            file: 112,
+            name: 128,
+            first_line: 72,
+            lines: 136,
+            instructions: 184,
+            is_certain: true,
+        },
         text: OLD_TEXT,
     },
     shimmed(56, Some(0), 192),
     shimmed(72, None, 200),
+    tagged(),
+    tagged(),
 ];
 
 /// The layout of 3.`minor`, if it is known.

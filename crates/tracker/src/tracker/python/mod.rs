@@ -164,7 +164,7 @@ fn collect(memory: &mut Memory, layout: &Layout, innermost: usize) -> (usize, bo
     while frame != 0 {
         // SAFETY: a frame of this thread's live chain; `check` has verified the layout on one.
         unsafe {
-            let code = word(frame, shape.code);
+            let code = layout.executable(word(frame, shape.code));
             let previous = word(frame, shape.previous);
             let position = match shape.kind {
                 FrameKind::Object { unit } => {
@@ -176,7 +176,7 @@ fn collect(memory: &mut Memory, layout: &Layout, innermost: usize) -> (usize, bo
                     Some(word(frame, shape.position) | if first { ENTRY } else { 0 })
                 }
                 FrameKind::Shimmed { owner } => {
-                    let is_shim = |frame: usize| ((frame + owner as usize) as *const u8).read() == SHIM;
+                    let is_shim = |frame: usize| ((frame + owner as usize) as *const u8).read() >= SHIM;
                     let first = previous == 0 || is_shim(previous);
                     (!is_shim(frame)).then(|| word(frame, shape.position) | if first { ENTRY } else { 0 })
                 }
@@ -244,10 +244,10 @@ fn check(layout: &Layout, innermost: usize) -> bool {
             unsafe { (word(frame, layout.frame.code), word(frame, layout.frame.previous)) };
         let is_shim = match layout.frame.kind {
             // SAFETY: as above.
-            FrameKind::Shimmed { owner } => unsafe { ((frame + owner as usize) as *const u8).read() == SHIM },
+            FrameKind::Shimmed { owner } => unsafe { ((frame + owner as usize) as *const u8).read() >= SHIM },
             _ => false,
         };
-        if !is_shim && !is_code(code) {
+        if !is_shim && !is_code(layout.executable(code)) {
             refuse();
             return false;
         }
@@ -277,6 +277,6 @@ mod tests {
         assert_eq!(minor_version(b"3.12.1 (main, Jan 1 2024) [GCC]"), Some(12));
         assert_eq!(minor_version(b"2.7.18"), None);
         assert!(layout::of(7).is_none() && layout::of(8).is_some());
-        assert!(layout::of(13).is_some() && layout::of(99).is_none());
+        assert!(layout::of(15).is_some() && layout::of(16).is_none());
     }
 }
