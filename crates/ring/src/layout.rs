@@ -66,7 +66,13 @@ pub struct Control {
     _line_3: [u64; 6],
 
     pub counters: Counters,
+    /// Start and end of each part of the interpreter's loop that was met, as far as they are known; the first zero
+    /// ends the list.
+    pub evaluations: [[AtomicU64; 2]; EVALUATIONS],
 }
+
+/// Parts of the interpreter's loop that can be told.
+pub const EVALUATIONS: usize = 16;
 
 /// Reasons of [`Control::degraded`].
 pub mod degraded {

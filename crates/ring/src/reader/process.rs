@@ -165,6 +165,14 @@ impl Process {
         })
     }
 
+    /// Code that evaluates Python, from and to: parts of the interpreter's loop met so far (3.11 and later). More than
+    /// [`Facts::eval`] tells, because compilers move parts of the loop elsewhere.
+    pub fn evaluations(&self) -> Result<Vec<(u64, u64)>, Error> {
+        let parts = self.header()?.evaluations.iter();
+        let parts = parts.map(|[start, end]| (start.load(Acquire), end.load(Relaxed)));
+        Ok(parts.take_while(|(start, _)| *start != 0).collect())
+    }
+
     /// Lanes published so far.
     pub fn lanes(&mut self) -> usize {
         let count = self.header().map_or(0, |header| header.lanes.load(Acquire) as usize).min(MAX_LANES);

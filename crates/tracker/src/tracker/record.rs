@@ -166,5 +166,12 @@ fn capture(hold: &Hold, thread: &mut Thread, caller: Caller) -> Stacks {
     thread.check_generation();
     // SAFETY: this thread's own bytes.
     let tls = unsafe { &*hold.tls() };
-    Stacks { native: native::walk(&mut thread.native, tls, caller), python: python::walk(&mut thread.python) }
+    let stacks = Stacks {
+        native: native::walk(&mut thread.native, tls, caller),
+        python: python::walk(&mut thread.python),
+    };
+    if thread.native.take_fresh() && stacks.python != 0 {
+        python::evaluation::learn(&thread.native, tls);
+    }
+    stacks
 }

@@ -43,6 +43,7 @@ pub struct Block {
 pub struct Told {
     pub facts: Option<Facts>,
     pub totals: Totals,
+    pub evaluations: Vec<(u64, u64)>,
     pub mode: u32,
     pub book: u64,
     pub events: Vec<(u32, u64, Event)>,
@@ -324,6 +325,7 @@ fn record(listener: &UnixListener, stop: &AtomicBool, heard: &Mutex<Heard>, swit
             taken += bytes;
             told.totals = process.totals().unwrap();
             told.facts = process.facts().ok();
+            told.evaluations = process.evaluations().unwrap();
             told.mode = process.mode().unwrap().0;
         }
         drop(guard);

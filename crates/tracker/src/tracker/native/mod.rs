@@ -17,6 +17,7 @@ use super::process::control;
 use super::record::Caller;
 use super::tls::{Tls, on_stack};
 pub use object::forked;
+pub use object::function_range;
 use object::function_start;
 #[cfg(not(test))]
 pub use object::{begin, unloaded};
@@ -82,6 +83,8 @@ struct Whole {
 pub struct Memory {
     /// Frames of the last stack, outermost first.
     length: usize,
+    /// The last walk went from frame to frame: `known` is that stack.
+    is_fresh: bool,
     /// Whole stacks of an earlier life are void.
     life: u32,
     /// How many of them are in use, less one: a power of two.
@@ -97,6 +100,18 @@ impl Memory {
     /// Says whether the thread allocates much.
     pub fn set_busy(&mut self, busy: bool) {
         self.mask = if busy { WHOLES } else { FEW_WHOLES } - 1;
+    }
+
+    /// True once after a walk from frame to frame.
+    #[inline(always)]
+    pub fn take_fresh(&mut self) -> bool {
+        core::mem::take(&mut self.is_fresh)
+    }
+
+    /// The return address into the frame of the last stack that an address lies in.
+    pub fn frame_at(&self, address: usize) -> Option<usize> {
+        let inwards = self.known.get(..self.length)?.iter().rev();
+        inwards.take_while(|seen| seen.sp <= address).last().map(|seen| seen.ip)
     }
 
     /// Nothing remembered holds any more. The stacks are not touched: they are large and mostly unused.
@@ -146,6 +161,7 @@ fn walk_anew(memory: &mut Memory, tls: &Tls, ip: usize, sp: usize, bp: usize) ->
     let (kept, count, whole) = walk_out(memory, tls.stack_high - 16, start);
     let node = intern(memory, kept, count, whole);
     remember(memory, node);
+    memory.is_fresh = true;
     node
 }
 

@@ -16,6 +16,9 @@ pub struct Object {
     pub end: usize,
     /// Its `.eh_frame_hdr`.
     pub index: usize,
+    /// What is added to the file's addresses.
+    bias: usize,
+    /// Null where the system does not tell.
     link_map: *const LinkMap,
 }
 
@@ -70,12 +73,10 @@ pub fn find(ip: usize) -> Option<Object> {
         let mut found: Found = core::mem::zeroed();
         (finder((ip - 1) as *mut c_void, &raw mut found) == 0).then_some(found)?
     };
-    (found.index != 0).then_some(Object {
-        start: found.start,
-        end: found.end,
-        index: found.index,
-        link_map: found.link_map,
-    })
+    // SAFETY: the loader's record of a loaded object.
+    let bias = if found.link_map.is_null() { found.start } else { unsafe { (*found.link_map).bias } };
+    let (start, end, index, link_map) = (found.start, found.end, found.index, found.link_map);
+    (index != 0).then_some(Object { start, end, index, bias, link_map })
 }
 
 /// The slow way, for glibc before 2.35: its lock is held for a moment by whoever loads a library.
@@ -109,12 +110,17 @@ fn object_of(info: &libc::dl_phdr_info, address: usize) -> Option<Object> {
         }
     }
     let inside = address >= start && address < end && index != 0;
-    inside.then_some(Object { start, end, index, link_map: core::ptr::null() })
+    inside.then_some(Object { start, end, index, bias, link_map: core::ptr::null() })
 }
 
 /// Where the function around a return address begins; the address itself if that is not known.
 pub fn function_start(ip: usize) -> usize {
     find(ip).and_then(|object| rule::function_start(&object, ip)).unwrap_or(ip)
+}
+
+/// Where the function around a return address begins and ends, or the part of it that is there.
+pub fn function_range(ip: usize) -> Option<(usize, usize)> {
+    find(ip).and_then(|object| rule::function_range(&object, ip))
 }
 
 /// A library that was seen in a stack.
@@ -170,12 +176,7 @@ fn add(object: &Object) -> u32 {
     let mut path = [0_u8; 512];
     let length = path_of(object, &mut path);
     let path = path.get(..length).unwrap_or(&[]);
-    let bias = if object.link_map.is_null() {
-        object.start
-    } else {
-        // SAFETY: the loader's record of a loaded object.
-        unsafe { (*object.link_map).bias }
-    };
+    let bias = object.bias;
     let build_id = build_id(object, bias).unwrap_or(&[]);
     let identity = fingerprint(path) ^ fingerprint(build_id).rotate_left(7);
     let epoch = next_epoch(object, identity);
@@ -216,13 +217,11 @@ fn fingerprint(bytes: &[u8]) -> u32 {
 }
 
 fn path_of(object: &Object, into: &mut [u8]) -> usize {
-    if object.link_map.is_null() {
-        return 0;
-    }
     // SAFETY: the loader's record of a loaded object; its name ends with a zero.
-    let name = unsafe { CStr::from_ptr((*object.link_map).name) }.to_bytes();
+    let name = (!object.link_map.is_null()).then(|| unsafe { CStr::from_ptr((*object.link_map).name) });
+    let name = name.map_or(&[][..], CStr::to_bytes);
     if name.is_empty() {
-        return sys::mapped_file(object.start, into);
+        return sys::mapped_file(object.start, into); // the program itself, or a system that does not tell
     }
     let length = name.len().min(into.len());
     if let (Some(to), Some(from)) = (into.get_mut(..length), name.get(..length)) {

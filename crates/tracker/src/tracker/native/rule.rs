@@ -198,7 +198,14 @@ impl<'a> Tables<'a> {
 
 /// Where the function around `ip` begins, by its unwind table.
 pub fn function_start(object: &Object, ip: usize) -> Option<usize> {
-    Tables::of(object)?.function(ip).map(|function| function.initial_address() as usize)
+    function_range(object, ip).map(|(start, _)| start)
+}
+
+/// Where it begins and ends. Parts that the compiler moved away have their own entries.
+pub fn function_range(object: &Object, ip: usize) -> Option<(usize, usize)> {
+    let function = Tables::of(object)?.function(ip)?;
+    let start = function.initial_address() as usize;
+    Some((start, start.checked_add(function.len() as usize)?))
 }
 
 /// The packed rule for a return address; `None` if there is none or it cannot be packed.

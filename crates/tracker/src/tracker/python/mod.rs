@@ -5,6 +5,7 @@
 
 pub mod allocator;
 mod code;
+pub mod evaluation;
 mod layout;
 
 use core::ffi::{CStr, c_char, c_void};
@@ -95,6 +96,7 @@ pub fn tell_version() {
     control().python.store(VERSION.load(Relaxed), Relaxed);
     let eval = real::visible(c"_PyEval_EvalFrameDefault");
     control().eval.store(eval as u64, Relaxed);
+    evaluation::tell();
 }
 
 /// Frames of this interpreter cannot be read: native stacks only.
@@ -135,17 +137,20 @@ pub fn walk(memory: &mut Memory) -> u32 {
     intern(memory, layout, count, whole)
 }
 
+/// This thread's state; it is set together with the layout.
+#[inline(always)]
+fn thread_state() -> Option<usize> {
+    let state = THREAD_STATE.load(Relaxed);
+    // SAFETY: the function of that name has this type.
+    let state = unsafe { core::mem::transmute::<*mut c_void, ThreadState>(state)() } as usize;
+    (state != 0).then_some(state)
+}
+
 #[inline(always)]
 fn innermost(layout: &Layout) -> usize {
-    let state = THREAD_STATE.load(Relaxed);
-    // SAFETY: set together with the layout, and has this type. The state of a thread is its own: it is not
-    // freed while the thread is here. Null fields end the search.
+    let Some(state) = thread_state() else { return 0 };
+    // SAFETY: the state of a thread is its own: it is not freed while the thread is here. Null fields end the search.
     unsafe {
-        let state: ThreadState = core::mem::transmute(state);
-        let state = state() as usize;
-        if state == 0 {
-            return 0;
-        }
         let frame = word(state, layout.thread_frame);
         match layout.c_frame {
             Some(_) if frame == 0 => 0,
@@ -266,6 +271,7 @@ fn is_code(object: usize) -> bool {
 /// In a forked child nothing is under way here.
 pub fn forked() {
     code::forked();
+    evaluation::forked();
 }
 
 #[cfg(test)]
