@@ -13,6 +13,7 @@ mod real;
 mod record;
 mod sample;
 mod settings;
+mod symbol;
 mod sys;
 mod table;
 mod thread;

@@ -1,7 +1,7 @@
 //! The functions behind the hooks: what the target would have called without us.
 //!
-//! They are looked up with `RTLD_NEXT`, so that another preloaded allocator stays in charge. Looking up may
-//! itself allocate; such blocks come from a small arena and are never given to a real `free`.
+//! Those that come after ours are taken, so that another preloaded allocator stays in charge. What is asked for while
+//! they are looked up comes from a small arena and is never given to a real `free`.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int, c_void};
@@ -9,6 +9,8 @@ use core::marker::PhantomData;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
+
+pub use super::symbol::{next, visible};
 
 /// A function found at run time, or not.
 pub struct Slot<F>(AtomicPtr<c_void>, PhantomData<F>);
@@ -35,18 +37,6 @@ impl<F: Copy> Slot<F> {
     }
 }
 
-/// The definition of `name` that comes after ours.
-pub fn next(name: &CStr) -> *mut c_void {
-    // SAFETY: the name ends with a zero.
-    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
-}
-
-/// The definition of `name` that the program sees.
-pub fn visible(name: &CStr) -> *mut c_void {
-    // SAFETY: the name ends with a zero.
-    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
-}
-
 macro_rules! functions {
     ($($field:ident: $type:ty = $name:literal),* $(,)?) => {
         /// One slot per function that we stand in front of.
@@ -59,6 +49,7 @@ macro_rules! functions {
 }
 
 pub type Start = extern "C" fn(*mut c_void) -> *mut c_void;
+pub type Destructor = unsafe extern "C" fn(*mut c_void);
 pub type Create =
     unsafe extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, Start, *mut c_void) -> c_int;
 
@@ -75,6 +66,12 @@ functions! {
     brk: unsafe extern "C" fn(*mut c_void) -> c_int = c"brk",
     sbrk: unsafe extern "C" fn(isize) -> *mut c_void = c"sbrk",
     pthread_create: Create = c"pthread_create",
+    pthread_key_create: unsafe extern "C" fn(*mut libc::pthread_key_t, Option<Destructor>) -> c_int
+        = c"pthread_key_create",
+    pthread_setspecific: unsafe extern "C" fn(libc::pthread_key_t, *const c_void) -> c_int
+        = c"pthread_setspecific",
+    pthread_attr_getstacksize: unsafe extern "C" fn(*const libc::pthread_attr_t, *mut usize) -> c_int
+        = c"pthread_attr_getstacksize",
     dlopen: unsafe extern "C" fn(*const libc::c_char, c_int) -> *mut c_void = c"dlopen",
     dlclose: unsafe extern "C" fn(*mut c_void) -> c_int = c"dlclose",
 }

@@ -16,6 +16,7 @@ use nilometer_ring::lane::Producer;
 use nilometer_ring::layout::{CONTROL_FILE, LANE_SIZES, LaneHeader, MAX_LANES, PAGE, degraded};
 
 use super::process::{self, CONTROL_FD, control};
+use super::real::REAL;
 use super::tls::{DEAD, Tls};
 use super::{headroom, sys};
 use super::{native, python};
@@ -78,8 +79,10 @@ pub fn set_up() {
 /// The key whose destructor tells that a thread ends. Only the first 32 keys are stored without allocating.
 pub fn make_key(destructor: unsafe extern "C" fn(*mut libc::c_void)) {
     let mut key = 0;
+    // Before glibc 2.34 a program without threads does not have these functions.
+    let Some(create) = REAL.pthread_key_create.get() else { return };
     // SAFETY: called once, from the constructor.
-    if unsafe { libc::pthread_key_create(&raw mut key, Some(destructor)) } == 0 && key < 32 {
+    if unsafe { create(&raw mut key, Some(destructor)) } == 0 && key < 32 {
         KEY.store(key, Release);
     }
 }
@@ -87,9 +90,9 @@ pub fn make_key(destructor: unsafe extern "C" fn(*mut libc::c_void)) {
 /// Sets the value that the destructor gets.
 pub fn set_key(value: usize) {
     let key = KEY.load(Acquire);
-    if key != u32::MAX {
+    if let (true, Some(set)) = (key != u32::MAX, REAL.pthread_setspecific.get()) {
         // SAFETY: a key of ours, below 32: stored in the thread itself.
-        unsafe { libc::pthread_setspecific(key, value as *const libc::c_void) };
+        unsafe { set(key, value as *const libc::c_void) };
     }
 }
 

@@ -48,13 +48,15 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 
 /// One that `cargo xtask interpreters` fetched: started through its own loader, without the shell between.
 fn fetched(folder: &Path, minor: u32) -> Option<Python> {
-    let usr = folder.join("root/usr");
-    let libraries = usr.join("lib/x86_64-linux-gnu");
-    let program = usr.join(format!("bin/python3.{minor}"));
-    let start =
-        [libraries.join("ld-linux-x86-64.so.2"), "--library-path".into(), libraries, program].to_vec();
+    let root = folder.join("root");
+    let libraries = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"].map(|path| root.join(path));
+    let loader = libraries.iter().map(|path| path.join("ld-linux-x86-64.so.2")).find(|path| path.exists())?;
+    let path = format!("{}:{}", libraries[0].display(), libraries[1].display());
+    let program = root.join(format!("usr/bin/python3.{minor}"));
     let name = folder.file_name()?.to_string_lossy().into_owned();
-    start[3].exists().then_some(Python { minor, name, start, home: Some(usr) })
+    let home = Some(root.join("usr"));
+    let start = vec![loader, "--library-path".into(), path.into(), program];
+    start[3].exists().then_some(Python { minor, name, start, home })
 }
 
 fn installed(folder: &Path, minor: u32) -> Option<Python> {
@@ -76,9 +78,9 @@ fn interpreters() -> Vec<Python> {
             name.starts_with(&format!("3.{minor}."))
         };
         let before = found.len();
-        if minor < 14 {
-            found.extend(pyenv.iter().filter(of_minor).filter_map(|path| installed(path, minor)));
-        } else {
+        found.extend(pyenv.iter().filter(of_minor).filter_map(|path| installed(path, minor)));
+        if minor >= 14 || minor == 9 {
+            // The one of 3.9 comes with an old C library (2.31): no lock-free search for libraries, threads apart.
             found.extend(cached.iter().filter(of_minor).filter_map(|path| fetched(path, minor)));
         }
         if found.len() == before {

@@ -218,4 +218,10 @@ fn the_library_is_small_and_asks_for_little() {
     {
         assert!(!wanted.iter().any(|line| line.contains(foreign)), "{foreign} is linked");
     }
+    let newer = |line: &&&str| {
+        let version = line.split("GLIBC_2.").nth(1).and_then(|rest| rest.split([' ', '(', '.']).next());
+        version.and_then(|minor| minor.parse::<u32>().ok()).is_some_and(|minor| minor > 14)
+    };
+    let newer: Vec<_> = wanted.iter().filter(newer).collect();
+    assert!(newer.is_empty(), "older systems do not have these: {newer:?}");
 }

@@ -59,11 +59,12 @@ unsafe extern "C" fn forked() {
 /// `attribute` is null or initialised.
 unsafe fn stack_of(attribute: *const libc::pthread_attr_t) -> usize {
     let mut bytes = 0;
-    // SAFETY: by the caller's promise.
-    if attribute.is_null() || unsafe { libc::pthread_attr_getstacksize(attribute, &raw mut bytes) } != 0 {
-        return DEFAULT_STACK.load(Relaxed);
+    let get = real::again(&REAL.pthread_attr_getstacksize, c"pthread_attr_getstacksize");
+    match get {
+        // SAFETY: by the caller's promise.
+        Some(get) if !attribute.is_null() && unsafe { get(attribute, &raw mut bytes) } == 0 => bytes,
+        _ => DEFAULT_STACK.load(Relaxed),
     }
-    bytes
 }
 
 /// # Safety
