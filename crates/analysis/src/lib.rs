@@ -5,6 +5,7 @@
 //! of memory however long the run was: series are decimated, steps and events thinned, and it is said where.
 //! The one invariant: nothing in here panics or loses a total, whatever the records say.
 
+pub mod allocs;
 mod bounded;
 mod builder;
 mod cadence;

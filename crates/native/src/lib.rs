@@ -6,4 +6,5 @@
 pub mod allocator;
 pub mod glibc;
 mod runs;
+pub mod symbol;
 pub mod torch;

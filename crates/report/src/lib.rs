@@ -3,6 +3,7 @@
 //! [`term`] writes for people, [`json`] for tools; both show the same [`nilometer_analysis::Run`]. The one invariant:
 //! whatever a process calls itself, nothing but our own escape sequences reaches the terminal.
 
+pub mod allocs;
 mod chart;
 pub mod heap;
 mod hint;

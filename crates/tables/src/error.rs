@@ -16,6 +16,8 @@ pub enum Error {
     Io { path: PathBuf, source: io::Error },
     #[error("cannot write {}", path.display())]
     Parquet { path: PathBuf, source: ParquetError },
+    #[error("cannot read {}", path.display())]
+    Allocs { path: PathBuf, source: nilometer_trace::allocs::Error },
     #[error("{} is already there", path.display())]
     Exists { path: PathBuf },
     #[error("a record cannot be written as JSON")]

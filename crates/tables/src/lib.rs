@@ -8,6 +8,7 @@
 //! columns, the steps, the zero of time), and then streams: memory does not grow with the length of a run.
 //! The one invariant: what a cut log still holds is exported, and the returned [`Ending`] says that it is cut.
 
+mod allocs;
 mod csv;
 mod error;
 mod identity;
@@ -19,6 +20,7 @@ mod parquet;
 #[cfg(test)]
 mod tests;
 
+pub use allocs::{read_allocs, write_allocs_csv};
 pub use csv::write_csv;
 pub use error::Error;
 pub use identity::Identity;

@@ -15,6 +15,7 @@ mod rare;
 pub mod reader;
 pub mod record;
 mod scan;
+pub mod symbols;
 pub mod tick;
 mod varint;
 

@@ -4,6 +4,7 @@ pub mod demo;
 pub mod heap;
 pub mod import;
 pub mod ledger;
+pub mod report;
 pub mod value;
 
 use std::ffi::OsString;
@@ -25,6 +26,7 @@ Examples:
   nilo heap 4711                           which objects, held by whom?
   nilo where 4711                          why is RSS larger than my tensors?
   nilo report                              the last run again, with charts
+  nilo run --allocs -- python train.py     which code allocated it? then: nilo report --allocs
   nilo report train.1115-0312.4711.nilo --json
   nilo export @last --format csv           the samples, for other tools
   nilo list --keep 10                      keep the ten newest runs";
@@ -78,8 +80,8 @@ pub enum Verb {
     Record(RecordArgs),
     Heap(heap::HeapArgs),
     Where(ledger::WhereArgs),
-    Report(ReportArgs),
-    Export(ExportArgs),
+    Report(report::ReportArgs),
+    Export(report::ExportArgs),
     List(ListArgs),
     Doctor(DoctorArgs),
     Import(import::ImportArgs),
@@ -269,52 +271,6 @@ pub enum Summary {
     Screen,
     /// One line
     Line,
-}
-
-/// Show a run again: the verdict, charts, processes, steps, and how it was measured
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  nilo report                        the newest run here
-  nilo report @2                     the one before it
-  nilo report base.nilo --json | jq .peak")]
-pub struct ReportArgs {
-    /// Run directory, or @last, @2, … (default: @last)
-    pub run: Option<String>,
-    /// One JSON document on standard output
-    #[arg(long)]
-    pub json: bool,
-    /// Columns to draw in [default: the terminal's]
-    #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..=400))]
-    pub width: Option<u16>,
-}
-
-/// Write the samples of a run for other tools
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  nilo export @last --format csv > run.csv
-  nilo export base.nilo --format parquet -o tables/
-  nilo export base.nilo --format json | jq -c .")]
-pub struct ExportArgs {
-    /// Run directory, or @last, @2, … (default: @last)
-    pub run: Option<String>,
-    /// csv: one line a tick (system) to standard output; json: one object a record; parquet: tables
-    #[arg(long, value_enum)]
-    pub format: ExportFormat,
-    /// File (csv, json) or directory (parquet) to write [default: standard output; RUN/tables]
-    #[arg(short, long, value_name = "PATH")]
-    pub output: Option<PathBuf>,
-    /// Overwrite what is there
-    #[arg(long)]
-    pub force: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ExportFormat {
-    Csv,
-    Json,
-    Parquet,
 }
 
 /// Tell what works on this machine, and what would make more work

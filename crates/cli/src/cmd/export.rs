@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
-use nilometer_tables::{Ending, Error, write_csv, write_json, write_parquet};
+use nilometer_analysis::allocs::{Options, each_stack};
+use nilometer_report::allocs::folded;
+use nilometer_tables::{Ending, Error, write_allocs_csv, write_csv, write_json, write_parquet};
 
-use super::load;
-use crate::args::{ExportArgs, ExportFormat};
+use super::{allocs, exit, load};
+use crate::args::report::{ExportArgs, ExportFormat};
 use crate::talk::{self, Failure};
 
 /// Writes a run as one stream.
-type StreamWriter = fn(&Path, &mut dyn Write) -> Result<Ending, Error>;
+type StreamWriter<'a> = &'a dyn Fn(&Path, &mut dyn Write) -> Result<Ending, Error>;
 
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -21,9 +23,16 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
     nilometer_kernel::sys::signals::restore_sigpipe();
     let path = load::resolve(args.run.as_deref())?;
     let ending = match args.format {
-        ExportFormat::Csv => export_stream(args, &path, write_csv)?,
-        ExportFormat::Json => export_stream(args, &path, write_json)?,
+        ExportFormat::Folded => export_folded(args, &path)?,
+        ExportFormat::Csv if args.allocs => export_sites(args, &path)?,
+        ExportFormat::Json if args.allocs => return Err(no_json()),
+        ExportFormat::Csv => export_stream(args, &path, &write_csv)?,
+        ExportFormat::Json => export_stream(args, &path, &write_json)?,
         ExportFormat::Parquet => {
+            // The table of allocations needs the names of native code.
+            if args.allocs || path.join(nilometer_trace::allocs::ALLOCS_FILE).exists() {
+                allocs::read(&path)?;
+            }
             let written = write_parquet(&path, args.output.as_deref(), args.force).map_err(failure)?;
             talk::say(&format!("wrote {}", written.directory.display()));
             written.ending
@@ -35,7 +44,38 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn export_stream(args: &ExportArgs, run: &Path, write: StreamWriter) -> Result<Ending, Failure> {
+fn options(args: &ExportArgs) -> Options {
+    Options { what: args.what.into(), internals: args.internals, ..Options::default() }
+}
+
+/// Stacks of allocations, one line each.
+fn export_folded(args: &ExportArgs, path: &Path) -> Result<Ending, Failure> {
+    let read = allocs::read(path)?;
+    export_stream(args, path, &|_, out| {
+        let mut written = Ok(());
+        each_stack(&read.recording, read.names.symbols(), &options(args), |site, value, _| {
+            if let (Ok(()), Some(line)) = (&written, folded::line(site, value)) {
+                written = out.write_all(line.as_bytes());
+            }
+        });
+        written.and_then(|()| out.flush()).map(|()| Ending::Clean).map_err(Error::Output)
+    })
+}
+
+fn export_sites(args: &ExportArgs, path: &Path) -> Result<Ending, Failure> {
+    let read = allocs::read(path)?;
+    export_stream(args, path, &|_, out| {
+        write_allocs_csv(&read.recording, read.names.symbols(), &options(args), out).map(|()| Ending::Clean)
+    })
+}
+
+fn no_json() -> Failure {
+    let mut failure = Failure::from(anyhow!("allocations are exported as csv, parquet or folded"));
+    failure.code = exit::USAGE;
+    failure.hint("as JSON:  nilo report RUN --allocs --json --top all")
+}
+
+fn export_stream(args: &ExportArgs, run: &Path, write: StreamWriter<'_>) -> Result<Ending, Failure> {
     let Some(place) = args.output.as_deref().filter(|place| *place != Path::new("-")) else {
         return write(run, &mut buffered(io::stdout().lock())).map_err(failure);
     };
@@ -52,14 +92,14 @@ fn buffered(out: impl Write) -> impl Write {
 }
 
 /// A pipe or device cannot be replaced: it is written to as it is.
-fn to_device(run: &Path, place: &Path, write: StreamWriter) -> Result<Ending, Failure> {
+fn to_device(run: &Path, place: &Path, write: StreamWriter<'_>) -> Result<Ending, Failure> {
     let file = File::options().write(true).open(place);
     let file = file.with_context(|| format!("cannot open {}", place.display()))?;
     write(run, &mut buffered(file)).map_err(failure)
 }
 
 /// The file gets its name when it is complete.
-fn to_file(run: &Path, place: &Path, write: StreamWriter) -> Result<Ending, Failure> {
+fn to_file(run: &Path, place: &Path, write: StreamWriter<'_>) -> Result<Ending, Failure> {
     let temporary = temporary_name(place);
     let file = File::create(&temporary).with_context(|| format!("cannot write {}", place.display()))?;
     let written = write(run, &mut buffered(file)).map_err(failure).and_then(|ending| {

@@ -82,7 +82,7 @@ pub fn model(path: &Path) -> Result<Run, Failure> {
 }
 
 /// As one would type it from here.
-fn short_path(path: &Path) -> String {
+pub fn short_path(path: &Path) -> String {
     let here = std::env::current_dir().ok();
     let relative = here.as_deref().and_then(|here| path.strip_prefix(here).ok());
     relative.unwrap_or(path).display().to_string()

@@ -1,5 +1,6 @@
 //! One file per verb; each turns its arguments into a call and an exit code.
 
+pub mod allocs;
 pub mod attach;
 pub mod demo;
 pub mod doctor;

@@ -2,13 +2,16 @@
 
 use std::process::ExitCode;
 
-use super::load;
-use crate::args::ReportArgs;
+use super::{allocs, load};
+use crate::args::report::ReportArgs;
 use crate::talk::{self, Failure};
 
 pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     nilometer_kernel::sys::signals::restore_sigpipe();
     let path = load::resolve(args.run.as_deref())?;
+    if args.wants_allocs() {
+        return allocs::report(args, &path);
+    }
     let run = load::model(&path)?;
     if args.json {
         talk::data(&format!("{:#}\n", nilometer_report::json::report(&run)));

@@ -5,6 +5,7 @@
 //! All files are complete under temporary names before the first is renamed; `runs.parquet` comes last, so where
 //! it is, the others are.
 
+mod allocs;
 mod rare;
 mod runs;
 mod samples;
@@ -28,7 +29,8 @@ use crate::{Error, Identity, json::Pids, outline::Outline};
 pub const TABLES_DIRECTORY: &str = "tables";
 
 /// Every file that an export makes, in the order in which they get their names.
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
+    allocs::FILE,
     "samples.parquet",
     "system.parquet",
     "tree.parquet",
@@ -66,6 +68,7 @@ pub fn write_parquet(run: &Path, base: Option<&Path>, replace: bool) -> Result<W
     let mut reader = Reader::open(run)?;
     let mut files = write_tables(&mut reader, &place, &outline)?;
     let ending = reader.ending();
+    files.extend(allocs::write(run, &place)?);
     files.push(runs::write(&place, &outline, &manifest, ending)?);
     files.into_iter().try_for_each(Unfinished::rename)?;
     Ok(Written { directory, ending })

@@ -1,0 +1,214 @@
+//! A run's allocations: sites and names in, the model of a view out. Pure.
+//!
+//! Stacks are merged from their native and Python halves, sites with the same stack are one, and what is not listed is
+//! summed up beside the list: listed sites and `rest` are the whole.
+
+mod doubt;
+mod frames;
+mod group;
+mod merge;
+pub mod model;
+mod name;
+mod quality;
+mod stack;
+mod sum;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+use nilometer_trace::allocs::{About, Histogram, Recording};
+use nilometer_trace::symbols::Symbols;
+use rustc_hash::FxHashMap;
+
+use frames::Frames;
+use model::{Allocs, Bin, By, Node, Peak, Process, Sampling, Site, Tree, What};
+use stack::Stacks;
+use sum::Sum;
+use tree::{Figure, NodeId, Trie};
+
+/// What is to be shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    pub what: What,
+    pub by: By,
+    /// So many sites or rows; all if `None`.
+    pub top: Option<usize>,
+    /// With the interpreter's and the runtime's own frames.
+    pub internals: bool,
+}
+
+/// All stacks of a recording with their sums.
+struct Stacked<'a> {
+    frames: Frames<'a>,
+    trie: Trie,
+    sums: Vec<(NodeId, Sum)>,
+}
+
+/// The model of one view.
+pub fn build(recording: &Recording, symbols: &Symbols, options: &Options) -> Allocs {
+    let about = &recording.about;
+    let steps: Vec<f64> = about.steps.iter().map(|step| step.number as f64).collect();
+    let stacked = collect(recording, symbols, options.internals);
+    let mut allocs = whole(recording, options, &steps);
+    let mut order: Vec<usize> = (0..stacked.sums.len()).collect();
+    let value = |index: usize| stacked.sums[index].1.value(options.what, &steps).0;
+    let values: Vec<f64> = order.iter().map(|index| value(*index)).collect();
+    order.sort_by(|a, b| values[*b].total_cmp(&values[*a]).then(a.cmp(b)));
+    allocs.sites_seen = order.len() as u64;
+    let (listed, others) = order.split_at(options.top.unwrap_or(order.len()).min(order.len()));
+    allocs.sites = listed.iter().map(|index| stacked.site(*index, options.what, &steps)).collect();
+    let mut rest = Sum::default();
+    for index in others {
+        rest.merge(&stacked.sums[*index].1);
+    }
+    allocs.rest = rest.amounts(options.what, &steps);
+    if options.by == By::Stack {
+        allocs.tree = stacked.tree(listed, options.what, &steps);
+    } else {
+        (allocs.rows, allocs.rows_seen) =
+            group::rows(&stacked.frames, &stacked.trie, &stacked.sums, options, &steps);
+    }
+    allocs.quality = quality::sentences(recording, symbols, stacked.frames.unnamed);
+    allocs
+}
+
+/// Every stack, innermost first, with the figure that was asked for and its blocks; for exports.
+pub fn each_stack(
+    recording: &Recording,
+    symbols: &Symbols,
+    options: &Options,
+    mut sink: impl FnMut(&Site, f64, u64),
+) {
+    let steps: Vec<f64> = recording.about.steps.iter().map(|step| step.number as f64).collect();
+    let stacked = collect(recording, symbols, options.internals);
+    for (index, (_, sum)) in stacked.sums.iter().enumerate() {
+        let (value, count) = sum.value(options.what, &steps);
+        sink(&stacked.site(index, options.what, &steps), value, count);
+    }
+}
+
+fn collect<'a>(recording: &'a Recording, symbols: &'a Symbols, internals: bool) -> Stacked<'a> {
+    let mut frames = Frames::new(recording, symbols);
+    let series: FxHashMap<u32, &[u64]> =
+        recording.series.iter().map(|series| (series.site, series.bytes.as_slice())).collect();
+    let (mut trie, mut stacks) = (Trie::default(), Stacks::default());
+    let mut sums: Vec<(NodeId, Sum)> = Vec::new();
+    let mut known: FxHashMap<NodeId, usize> = FxHashMap::default();
+    for (index, site) in recording.sites.iter().enumerate() {
+        let cut = stacks.read(recording, site, &mut frames, internals);
+        let node = trie.insert(&stacks.merged);
+        let place = *known.entry(node).or_insert_with(|| {
+            sums.push((node, Sum::default()));
+            sums.len() - 1
+        });
+        sums[place].1.add(site, series.get(&(index as u32)).copied());
+        sums[place].1.cut |= cut;
+    }
+    Stacked { frames, trie, sums }
+}
+
+impl Stacked<'_> {
+    fn site(&self, index: usize, what: What, steps: &[f64]) -> Site {
+        let (node, sum) = &self.sums[index];
+        Site {
+            stack: self.trie.stack(*node).map(|frame| self.frames.spell(frame)).collect(),
+            cut: sum.cut,
+            amounts: sum.amounts(what, steps),
+        }
+    }
+
+    fn tree(&self, listed: &[usize], what: What, steps: &[f64]) -> Tree {
+        let value = |sum: &Sum| {
+            let (value, count) = sum.value(what, steps);
+            Figure { value, count, variance: sum.variance(what), stacks: 1 }
+        };
+        let all = self.sums.iter().map(|(node, sum)| (*node, value(sum)));
+        let values: Vec<(NodeId, Figure)> = all.filter(|(_, value)| value.value != 0.0).collect();
+        let is_there = |index: &&usize| self.sums[**index].1.value(what, steps).0 > 0.0;
+        let shown: Vec<NodeId> = listed.iter().filter(is_there).map(|index| self.sums[*index].0).collect();
+        let nodes = self.trie.shown(&values, &shown).into_iter().map(|branch| Node {
+            frame: self.frames.spell(branch.frame),
+            value: branch.sum.value,
+            interval: doubt::interval(branch.sum.value, branch.sum.variance),
+            count: branch.sum.count,
+            own: branch.own,
+            children: branch.children,
+            hidden: branch.hidden,
+            hidden_value: branch.hidden_value,
+        });
+        Tree { nodes: nodes.collect() }
+    }
+}
+
+/// What the recording says by itself.
+fn whole(recording: &Recording, options: &Options, steps: &[f64]) -> Allocs {
+    let about = &recording.about;
+    let live: Vec<f64> = about.steps.iter().map(|step| step.live_bytes as f64).collect();
+    let interval = doubt::interval(about.peak.bytes as f64, about.peak.variance as f64);
+    let at_s = about.peak_at_ns.saturating_sub(about.started_ns) as f64 / 1e9;
+    Allocs {
+        mode: about.mode.clone(),
+        sampling: (about.mode == "sampled" || about.peak.variance > 0)
+            .then_some(Sampling { mean_bytes: about.mean_bytes, exact_bytes: about.exact_bytes }),
+        what: options.what,
+        by: options.by,
+        peak: Peak {
+            bytes: about.peak.bytes,
+            at_s,
+            step: step_at(about),
+            low_bytes: interval.map_or(about.peak.bytes, |interval| interval.low_bytes),
+            high_bytes: interval.map_or(about.peak.bytes, |interval| interval.high_bytes),
+        },
+        live_end_bytes: about.live.bytes,
+        cumulative_bytes: about.total.bytes,
+        count: about.total.count,
+        temporary_bytes: recording.sites.iter().map(|site| site.temporary_bytes).sum(),
+        temporary_count: recording.sites.iter().map(|site| site.temporary_count).sum(),
+        growth_bytes_per_step: sum::slope(steps, &live),
+        steps: about.steps_seen,
+        sizes: bins(&about.sizes),
+        lifetimes: bins(&about.lifetimes),
+        processes: recording.processes.iter().map(|process| image(recording, process)).collect(),
+        lost_events: about.lost_events,
+        tracker_bytes: about.tracker_bytes,
+        ..Allocs::default()
+    }
+}
+
+/// The last step that began before the peak; only where every step was kept.
+fn step_at(about: &About) -> Option<u64> {
+    let mut before = about.steps.iter().rev().filter(|step| step.at_ns <= about.peak_at_ns);
+    before.next().map(|step| step.number).filter(|_| about.step_stride <= 1)
+}
+
+/// From the first bucket with something in it to the last.
+fn bins(histogram: &Histogram) -> Vec<Bin> {
+    let filled = |index: &usize| histogram.buckets.get(*index).is_some_and(|bucket| bucket.count > 0);
+    let all = 0..histogram.buckets.len();
+    let (Some(first), Some(last)) = (all.clone().find(filled), all.rev().find(filled)) else {
+        return Vec::new();
+    };
+    let buckets = histogram.buckets.iter().enumerate().take(last + 1).skip(first);
+    buckets
+        .map(|(index, bucket)| Bin {
+            from: Histogram::lower_bound(index),
+            to: (index < 64).then(|| Histogram::lower_bound(index + 1)),
+            count: bucket.count,
+            bytes: bucket.bytes,
+        })
+        .collect()
+}
+
+fn image(recording: &Recording, process: &nilometer_trace::allocs::Process) -> Process {
+    let parent = process.forked_from.and_then(|parent| recording.processes.get(parent as usize));
+    Process {
+        pid: process.pid,
+        parent: parent.map(|parent| parent.pid),
+        peak_bytes: process.peak_bytes,
+        live_end_bytes: process.live.bytes,
+        count: process.total.count,
+        lost_events: process.lost_events,
+        python: name::python(process.python),
+    }
+}

@@ -1,0 +1,218 @@
+//! The model of a run's allocations: what every view shows. Sizes are bytes, times are seconds since the target's start.
+//!
+//! Field names are the contract of `nilo report --view allocs --json` (schema in `crates/report/schema`): add, never
+//! rename. Live, peak, cumulative and temporary bytes are different numbers and stay apart.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+/// The allocations of a run, in the order and grouping that was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Allocs {
+    /// `sampled`, `all`, `deep`, or several where it was switched.
+    pub mode: String,
+    pub sampling: Option<Sampling>,
+    /// What the rows are ordered by and what share is of.
+    pub what: What,
+    pub by: By,
+    pub peak: Peak,
+    pub live_end_bytes: u64,
+    pub cumulative_bytes: u64,
+    /// Blocks that were handed out.
+    pub count: u64,
+    pub temporary_bytes: u64,
+    pub temporary_count: u64,
+    /// Of all sites together; absent without two steps.
+    pub growth_bytes_per_step: Option<f64>,
+    pub steps: u64,
+    /// The largest by `what`, `sites_seen` of them in all.
+    pub sites: Vec<Site>,
+    pub sites_seen: u64,
+    /// Sites that are not listed, summed up.
+    pub rest: Amounts,
+    /// Grouped by line, function or library; empty where `by` is `stack`.
+    pub rows: Vec<Row>,
+    pub rows_seen: u64,
+    /// Filled by rules over stacks; empty without them.
+    pub by_category: Vec<Row>,
+    pub sizes: Vec<Bin>,
+    pub lifetimes: Vec<Bin>,
+    pub processes: Vec<Process>,
+    /// Events that happened and are not in these figures.
+    pub lost_events: u64,
+    /// Memory that the tracker itself took in the target, at most.
+    pub tracker_bytes: u64,
+    /// What is doubtful, one sentence each.
+    pub quality: Vec<String>,
+    /// The stacks as one tree, outermost callers first; only of the terminal's view.
+    #[serde(skip)]
+    pub tree: Tree,
+    /// Where the run is stored; set by whoever opened it.
+    pub saved: Option<String>,
+    pub command: String,
+}
+
+/// How blocks were chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Sampling {
+    /// One sample in so many bytes, on average.
+    pub mean_bytes: u64,
+    /// Blocks from this size on are all recorded.
+    pub exact_bytes: u64,
+}
+
+/// Which figure is looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// Live at the moment when most was.
+    #[default]
+    Peak,
+    /// Live when the recording ended.
+    Live,
+    /// Ever handed out.
+    Cumulative,
+    /// Freed soon after they were handed out.
+    Temporary,
+    /// More live with each step.
+    Growth,
+}
+
+/// How stacks are put together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    #[default]
+    Stack,
+    /// The innermost file and line.
+    Line,
+    Library,
+    Function,
+}
+
+/// The moment when most was live.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Peak {
+    pub bytes: u64,
+    pub at_s: f64,
+    pub step: Option<u64>,
+    /// With sampling the truth lies between these 95 times of 100; else both are `bytes`.
+    pub low_bytes: u64,
+    pub high_bytes: u64,
+}
+
+/// What one site, or several, stand for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Amounts {
+    pub peak_bytes: u64,
+    pub peak_count: u64,
+    pub live_end_bytes: u64,
+    pub live_end_count: u64,
+    pub cumulative_bytes: u64,
+    /// Blocks ever handed out.
+    pub count: u64,
+    pub temporary_bytes: u64,
+    pub temporary_count: u64,
+    /// More live per step; absent without two steps.
+    pub growth_bytes_per_step: Option<f64>,
+    /// The interval of the figure that was asked for; absent where it is exact.
+    pub interval: Option<Interval>,
+}
+
+/// Holds the truth 95 times of 100.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Interval {
+    pub low_bytes: u64,
+    pub high_bytes: u64,
+}
+
+/// One stack.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Site {
+    /// Innermost frame first.
+    pub stack: Vec<Arc<Frame>>,
+    /// Outer frames are missing: the stack was deeper than is kept.
+    pub cut: bool,
+    #[serde(flatten)]
+    pub amounts: Amounts,
+}
+
+/// A function on a stack.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct Frame {
+    pub function: String,
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    /// Library of native code, package of Python code.
+    pub library: Option<String>,
+    pub kind: FrameKind,
+    pub inlined: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FrameKind {
+    Python,
+    #[default]
+    Native,
+    /// Not a function: what is not known or was left out.
+    Note,
+}
+
+/// A line, function or library.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Row {
+    pub name: String,
+    /// For a line its function, for a function where it is.
+    pub detail: Option<String>,
+    #[serde(flatten)]
+    pub amounts: Amounts,
+}
+
+/// Blocks whose size or lifetime lies from `from` up to `to`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Bin {
+    /// Bytes, or nanoseconds of life.
+    pub from: u64,
+    pub to: Option<u64>,
+    pub count: u64,
+    pub bytes: u64,
+}
+
+/// One process image of the tree.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Process {
+    pub pid: i32,
+    pub parent: Option<i32>,
+    pub peak_bytes: u64,
+    pub live_end_bytes: u64,
+    pub count: u64,
+    pub lost_events: u64,
+    /// `3.12`; absent without an interpreter.
+    pub python: Option<String>,
+}
+
+/// Stacks that share their outer frames share a node.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tree {
+    pub nodes: Vec<Node>,
+}
+
+/// A frame and all that was allocated in it and below. Node 0 is the root and has no frame.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Node {
+    pub frame: Arc<Frame>,
+    /// The figure that was asked for; growth may be negative.
+    pub value: f64,
+    /// Absent where the figure is exact.
+    pub interval: Option<Interval>,
+    pub count: u64,
+    /// Of the stacks that end here.
+    pub own: f64,
+    /// Those that are shown, largest first.
+    pub children: Vec<u32>,
+    /// Those that are not.
+    pub hidden: u64,
+    pub hidden_value: f64,
+}

@@ -1,0 +1,180 @@
+//! The words of `nilo report` and `nilo export`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use nilometer_analysis::allocs::model;
+
+/// Show a run again: the verdict, charts, processes, steps, and how it was measured
+///
+/// With --allocs: which code allocated, of a run that was made with `nilo run --allocs`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nilo report                        the newest run here
+  nilo report @2                     the one before it
+  nilo report base.nilo --json | jq .peak
+  nilo report --allocs               which code owned the memory at its peak, as a tree
+  nilo report --allocs --by line     the same by file and line
+  nilo report --allocs --what growth what is more with every step, and where
+  nilo report --allocs --json | jq '.sites[0]'")]
+pub struct ReportArgs {
+    /// Run directory, or @last, @2, … (default: @last)
+    pub run: Option<String>,
+    /// What to show
+    #[arg(long, value_enum, value_name = "VIEW", default_value_t = View::Run)]
+    pub view: View,
+    /// The same as --view allocs
+    #[arg(long)]
+    pub allocs: bool,
+    #[command(flatten)]
+    pub allocations: AllocsArgs,
+    /// One JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Columns to draw in [default: the terminal's]
+    #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..=400))]
+    pub width: Option<u16>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum View {
+    /// The whole run
+    Run,
+    /// Which code allocated
+    Allocs,
+}
+
+/// Which allocations, and how they are put together
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Allocations")]
+pub struct AllocsArgs {
+    /// Which figure to order by
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub what: Option<What>,
+    /// How to put allocations together
+    #[arg(long, value_enum, value_name = "BY")]
+    pub by: Option<By>,
+    /// Show so many stacks or rows [default: 15], or `all`
+    #[arg(long, value_name = "N|all", value_parser = parse_top)]
+    pub top: Option<Top>,
+    /// Show the frames of the interpreter and of the C runtime too
+    #[arg(long)]
+    pub internals: bool,
+    /// Draw long chains of callers whole
+    #[arg(long)]
+    pub full: bool,
+}
+
+impl ReportArgs {
+    /// Any of the words that only allocations have asks for them.
+    pub fn wants_allocs(&self) -> bool {
+        let AllocsArgs { what, by, top, internals, full } = &self.allocations;
+        let is_about_them = what.is_some() || by.is_some() || top.is_some() || *internals || *full;
+        self.allocs || self.view == View::Allocs || is_about_them
+    }
+}
+
+/// A number of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Top(pub Option<usize>);
+
+fn parse_top(text: &str) -> Result<Top, String> {
+    match text {
+        "all" => Ok(Top(None)),
+        _ => match text.parse() {
+            Ok(rows @ 1..) => Ok(Top(Some(rows))),
+            _ => Err("a number from 1 on, or `all`".into()),
+        },
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum What {
+    /// Live when most was live
+    Peak,
+    /// Live at the end
+    Live,
+    /// All that was ever allocated
+    Cumulative,
+    /// Freed before the thread's next allocation
+    Temporary,
+    /// More live with every step
+    Growth,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    /// As a tree of callers
+    Stack,
+    /// By file and line
+    Line,
+    /// By library or Python package
+    Library,
+    /// By the function that allocated
+    Function,
+}
+
+impl From<What> for model::What {
+    fn from(what: What) -> Self {
+        match what {
+            What::Peak => Self::Peak,
+            What::Live => Self::Live,
+            What::Cumulative => Self::Cumulative,
+            What::Temporary => Self::Temporary,
+            What::Growth => Self::Growth,
+        }
+    }
+}
+
+impl From<By> for model::By {
+    fn from(by: By) -> Self {
+        match by {
+            By::Stack => Self::Stack,
+            By::Line => Self::Line,
+            By::Library => Self::Library,
+            By::Function => Self::Function,
+        }
+    }
+}
+
+/// Write the samples of a run, or its allocations, for other tools
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nilo export @last --format csv > run.csv
+  nilo export base.nilo --format parquet -o tables/
+  nilo export base.nilo --format json | jq -c .
+  nilo export @last --format folded | flamegraph.pl --countname bytes > peak.svg
+  nilo export @last --allocs --format csv > sites.csv")]
+pub struct ExportArgs {
+    /// Run directory, or @last, @2, … (default: @last)
+    pub run: Option<String>,
+    /// csv: one line a tick (system) to standard output; json: one object a record; parquet: tables;
+    /// folded: stacks of allocations, one line each
+    #[arg(long, value_enum)]
+    pub format: ExportFormat,
+    /// The allocations of the run instead of its samples (csv: one line a site)
+    #[arg(long)]
+    pub allocs: bool,
+    /// Which figure of the allocations (folded)
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = What::Peak)]
+    pub what: What,
+    /// The frames of the interpreter and of the C runtime too
+    #[arg(long)]
+    pub internals: bool,
+    /// File (csv, json, folded) or directory (parquet) to write [default: standard output; RUN/tables]
+    #[arg(short, long, value_name = "PATH")]
+    pub output: Option<PathBuf>,
+    /// Overwrite what is there
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    Csv,
+    Json,
+    Parquet,
+    Folded,
+}
