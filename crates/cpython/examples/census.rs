@@ -101,14 +101,6 @@ fn unreached(graph: &Graph) -> Vec<(usize, &str)> {
     let mut kinds = BTreeMap::new();
     for object in (0..graph.len() as u32).filter(|object| !reached[*object as usize]) {
         *kinds.entry(graph.kind_of(object).name.as_str()).or_insert(0usize) += 1;
-        if std::env::var_os("DBG").is_some() {
-            eprintln!(
-                "{:x} {} {}",
-                graph.objects.address[object as usize],
-                graph.kind_of(object).name,
-                graph.objects.refcount[object as usize]
-            );
-        }
     }
     let mut kinds: Vec<_> = kinds.into_iter().map(|(name, count)| (count, name)).collect();
     kinds.sort_by(|a, b| b.cmp(a));

@@ -6,7 +6,7 @@ use super::heap::{Found as Number, Heap};
 use crate::kind::known::Shape;
 use crate::layout::Layout;
 use crate::locate::Python;
-use crate::payload::{Buffer, Payloads, may_own};
+use crate::payload::{Buffer, Payloads, is_arrow, may_own};
 use crate::pool::word;
 use crate::reference::{Context, Found, Names, Object, Reference, Visitor, span};
 use crate::stack;
@@ -54,6 +54,7 @@ impl Closure {
             number += 1;
         }
         closure.start.push(closure.to.len() as u32);
+        closure.buffers.extend(payloads.take_late(heap));
         closure.not_sized = payloads.not_sized;
         if context.labelled {
             closure.name_attributes();
@@ -110,6 +111,7 @@ impl Closure {
                 add_frame(&stack::frame_references(python, heap.image, address), visitor, found, names);
             }
             Shape::Function if context.labelled => self.cells.extend(visitor.closure(body)),
+            shape if is_arrow(shape) => payloads.defer(number, &object),
             shape if may_own(shape) => {
                 self.buffers.extend(payloads.of(&object, names).map(|buffer| (number, buffer)));
                 if context.labelled {

@@ -48,6 +48,12 @@ pub(crate) enum Shape {
     Mmap,
     /// `xml.etree.ElementTree.Element`.
     Element,
+    /// `pyarrow`'s objects, which hold C++ ones.
+    ArrowBuffer,
+    ArrowArray,
+    ArrowChunks,
+    ArrowTable,
+    ArrowBatch,
 }
 
 /// What a named type is.
@@ -100,7 +106,7 @@ pub(crate) fn by_flags(flags: u64) -> Option<(Shape, Nature)> {
 
 /// By `tp_name`, for types that are not made by a `class` statement.
 pub(crate) fn by_name(name: &str, layout: &Layout) -> Option<Known> {
-    builtin(name, layout).or_else(|| module(name)).or_else(|| array(name))
+    builtin(name, layout).or_else(|| module(name)).or_else(|| array(name)).or_else(|| arrow(name))
 }
 
 fn builtin(name: &str, layout: &Layout) -> Option<Known> {
@@ -200,6 +206,19 @@ fn array(name: &str) -> Option<Known> {
         }
         _ => None,
     }
+}
+
+/// `pyarrow.lib`: what they refer to is found by a scan.
+fn arrow(name: &str) -> Option<Known> {
+    let shape = match name {
+        "pyarrow.lib.Buffer" => Shape::ArrowBuffer,
+        "pyarrow.lib.Array" => Shape::ArrowArray,
+        "pyarrow.lib.ChunkedArray" => Shape::ArrowChunks,
+        "pyarrow.lib.Table" => Shape::ArrowTable,
+        "pyarrow.lib.RecordBatch" => Shape::ArrowBatch,
+        _ => return None,
+    };
+    Known::new(shape, Nature::Instance, Listed::Scanned(&[]))
 }
 
 /// Types with this ancestor have no references that their `known` entry does not list.

@@ -2,12 +2,14 @@
 //!
 //! A buffer has one owner; views refer to it. What cannot be checked is not sized, and counted.
 
+mod arrow;
 pub(crate) mod numpy;
 
 use nilometer_image::Image;
 use nilometer_trace::heap::{Backing, Extent, NameId};
 use rustc_hash::FxHashSet;
 
+use crate::census::heap::{Found as Number, Heap};
 use crate::kind::known::Shape;
 use crate::layout::Layout;
 use crate::reference::{Names, Object};
@@ -40,6 +42,9 @@ pub(crate) struct Payloads<'a> {
     image: &'a Image,
     layout: &'a Layout,
     numpy: numpy::Numpy,
+    arrow: arrow::Arrow<'a>,
+    /// Buffers of Arrow's: many of them are somebody else's.
+    late: Vec<(Number, u64, u64)>,
     seen: FxHashSet<u64>,
     pub not_sized: u64,
 }
@@ -50,9 +55,49 @@ pub(crate) fn may_own(shape: Shape) -> bool {
     matches!(shape, Shape::NdArray | Shape::ByteArray | Shape::CArray | Shape::Mmap)
 }
 
+/// Whether objects of a shape hold buffers of Arrow's.
+#[inline]
+pub(crate) fn is_arrow(shape: Shape) -> bool {
+    matches!(
+        shape,
+        Shape::ArrowBuffer | Shape::ArrowArray | Shape::ArrowChunks | Shape::ArrowTable | Shape::ArrowBatch
+    )
+}
+
 impl<'a> Payloads<'a> {
     pub fn new(image: &'a Image, layout: &'a Layout) -> Self {
-        Self { image, layout, numpy: numpy::Numpy::default(), seen: FxHashSet::default(), not_sized: 0 }
+        Self {
+            image,
+            layout,
+            numpy: numpy::Numpy::default(),
+            arrow: arrow::Arrow::new(image),
+            late: Vec::new(),
+            seen: FxHashSet::default(),
+            not_sized: 0,
+        }
+    }
+
+    /// Remembers the buffers under an object of Arrow's.
+    pub fn defer(&mut self, number: Number, object: &Object<'_>) {
+        match self.arrow.buffers(object) {
+            Some(buffers) => {
+                self.late.extend(buffers.into_iter().map(|(address, bytes)| (number, address, bytes)));
+            }
+            None => self.not_sized += 1,
+        }
+    }
+
+    /// Those that nobody else owns: no array, and no `bytes` whose contents they are.
+    pub fn take_late(&mut self, heap: &Heap<'_>) -> Vec<(Number, Buffer)> {
+        let mut owned = Vec::new();
+        for (number, address, bytes) in std::mem::take(&mut self.late) {
+            let contents = address.checked_sub(self.layout.bytes.data).and_then(|object| heap.find(object));
+            let is_own = bytes > 0 && contents.is_none() && heap.pools.at(address).is_none();
+            if is_own && self.seen.insert(address) {
+                owned.push((number, Buffer { address, bytes, elements: None, element: None }));
+            }
+        }
+        owned
     }
 
     /// The buffer that an object owns, if no other owned it before.

@@ -194,7 +194,12 @@ impl Visitor<'_> {
             | Shape::Generator
             | Shape::Frame
             | Shape::CArray
-            | Shape::Mmap => {}
+            | Shape::Mmap
+            | Shape::ArrowBuffer
+            | Shape::ArrowArray
+            | Shape::ArrowChunks
+            | Shape::ArrowTable
+            | Shape::ArrowBatch => {}
         }
     }
 
