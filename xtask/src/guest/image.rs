@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::package::BUSYBOX;
+use super::package::{BUSYBOX, PYTHON};
 use crate::workspace;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -38,6 +38,7 @@ pub fn build(place: &Path) -> Result<PathBuf> {
     for source in PROGRAMS {
         compile(&workspace::root().join(source), &bin)?;
     }
+    install_python(&root)?;
     fs::write(root.join("etc/passwd"), "root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n")?;
     fs::write(root.join("init"), INIT)?;
     fs::set_permissions(root.join("init"), PermissionsExt::from_mode(MODE))?;
@@ -55,6 +56,36 @@ fn build_static(place: &Path) -> Result<PathBuf> {
     cargo.env("CARGO_PROFILE_DEV_STRIP", "symbols");
     succeed(&mut cargo)?;
     Ok(place.join(TARGET).join("debug"))
+}
+
+/// The system's interpreter with the libraries it needs and as much of its own as it starts with.
+fn install_python(root: &Path) -> Result<()> {
+    let program = fs::canonicalize(PYTHON)?;
+    let output = Command::new("ldd").arg(&program).output().context("cannot start ldd")?;
+    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let libraries = listed.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from);
+    for file in libraries.chain([PathBuf::from(PYTHON)]) {
+        install(&file, &below(root, &file)?)?;
+    }
+    let name = program.file_name().context("the interpreter has a name")?;
+    let library = Path::new("/usr/lib").join(name);
+    fs::create_dir_all(below(root, &library.join("lib-dynload"))?)?; // it is missed aloud
+    for folder in [library.clone(), library.join("encodings"), library.join("collections")] {
+        for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
+            let file = entry?.path();
+            if file.extension().is_some_and(|ending| ending == "py") {
+                install(&file, &below(root, &file)?)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The same place in the guest; its directory is made.
+fn below(root: &Path, file: &Path) -> Result<PathBuf> {
+    let place = root.join(file.strip_prefix("/").context("an absolute path")?);
+    fs::create_dir_all(place.parent().context("a file is in a directory")?)?;
+    Ok(place)
 }
 
 fn compile(source: &Path, bin: &Path) -> Result<()> {

@@ -4,6 +4,7 @@
 //! has arranged itself.
 
 mod group;
+mod heap;
 mod page;
 mod place;
 mod watchdog;
@@ -26,6 +27,7 @@ pub fn run() -> Result<bool> {
     for scope in yama::SCOPES {
         yama::run(&mut cases, scope);
         watchdog::run(&mut cases, scope);
+        heap::run(&mut cases, scope);
     }
     println!("{}", serial::last_line(cases.passed, cases.failed));
     Ok(cases.failed == 0)

@@ -14,12 +14,15 @@ pub struct Package {
 }
 
 pub const BUSYBOX: &str = "/bin/busybox";
+/// The system's: its libraries are where `ldd` says.
+pub const PYTHON: &str = "/usr/bin/python3";
 
 pub const TO_RUN: &[Package] = &[
     Package { name: "qemu-system-x86", file: "/usr/bin/qemu-system-x86_64" },
     Package { name: "busybox-static", file: BUSYBOX },
     Package { name: "cpio", file: "/bin/cpio" },
     Package { name: "gcc", file: "/usr/bin/cc" },
+    Package { name: "python3-minimal", file: PYTHON },
     Package { name: "libc6-dev", file: "/usr/include/stdio.h" },
 ];
 
