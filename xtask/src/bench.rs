@@ -2,6 +2,7 @@
 //!
 //! A folder holds `README.md` (machine, versions, commands, tables, bars) and `data.json` (every reading).
 
+pub mod allocs;
 mod bar;
 pub mod build;
 pub mod harmless;

@@ -84,6 +84,24 @@ enum Bench {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+    /// CPU, memory and size of `nilo run --allocs` against memray and heaptrack on the same programs
+    Allocs {
+        /// One round of small sizes: to see that the bench works, not for figures
+        #[arg(long)]
+        quick: bool,
+        /// Interleaved rounds
+        #[arg(long, value_name = "N", default_value_t = 15)]
+        rounds: usize,
+        /// These workloads only: stress-1, stress-2, churn, numpy, sklearn, cnn, transformer
+        #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+        only: Vec<String>,
+        /// Count instructions of a training under callgrind too (some minutes)
+        #[arg(long)]
+        instructions: bool,
+        /// Folder to write [default: bench/DATE-allocs]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// A busy training under a thousand censuses: its losses must stay the same, to the last bit
     Harmless {
         /// Looks at each training
@@ -147,6 +165,9 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
         }),
         Verb::Bench { what: Bench::Heap { quick, out } } => {
             bench::heap::run(&bench::heap::Options { quick, out })
+        }
+        Verb::Bench { what: Bench::Allocs { quick, rounds, only, instructions, out } } => {
+            bench::allocs::run(&bench::allocs::Options { quick, rounds, only, instructions, out })
         }
         Verb::Bench { what: Bench::Harmless { censuses, out } } => {
             bench::harmless::run(&bench::harmless::Options { censuses, out })

@@ -120,6 +120,12 @@ impl<'a> Frames<'a> {
         self.id(Key::Python { code, line }, Role::Plain)
     }
 
+    /// The import machinery: as in Python's own tracebacks, what is imported is told and not how.
+    pub fn is_import(&self, code: u32) -> bool {
+        let code = self.recording.codes.get(code as usize);
+        code.is_some_and(|code| code.file.starts_with("<frozen importlib._bootstrap"))
+    }
+
     /// Makes sure that a native frame is known, and gives its role.
     pub fn native(&mut self, module: Option<u32>, address: u64) -> (std::ops::Range<usize>, Role) {
         let resolved = match self.native.get(&(module, address)) {

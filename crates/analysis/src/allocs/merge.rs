@@ -34,7 +34,8 @@ pub struct Native<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Python {
-    pub frame: FrameId,
+    /// `None`: not shown.
+    pub frame: Option<FrameId>,
     pub entry: bool,
 }
 
@@ -51,12 +52,12 @@ pub fn merge(native: &[Native<'_>], python: &[Python], internals: bool, out: &mu
         }
     }
     // The native stack was cut before its outermost evaluators, or the interpreter has no names.
-    out.extend(python.map(|python| python.frame));
+    out.extend(python.filter_map(|python| python.frame));
 }
 
 fn run_by_evaluator(python: &mut std::slice::Iter<'_, Python>, out: &mut Vec<FrameId>) {
     for frame in python {
-        out.push(frame.frame);
+        out.extend(frame.frame);
         if frame.entry {
             break;
         }
@@ -93,19 +94,24 @@ pub fn role(function: &str, library: &str) -> Role {
     let is = |starts: &[&str]| starts.iter().any(|start| library.starts_with(start));
     if function.starts_with("_PyEval_EvalFrameDefault") {
         Role::Evaluator
+    } else if STARTS.iter().any(|start| function.starts_with(start) && function.len() - start.len() < 6) {
+        Role::Start
     } else if is(&["libpython3", "python3", "python"]) && !library.contains(".cpython-") {
         Role::Interpreter
     } else if is(&["ld-linux", "ld-2", "ld.so"]) {
         Role::Linker
-    } else if STARTS.iter().any(|start| function.starts_with(start) && function.len() - start.len() < 6) {
-        Role::Start
     } else if is_allocator(function) {
         Role::Allocator
     } else if is(&["libc.so", "libc-2", "libpthread", "libdl"]) {
-        Role::Libc
+        if loads(function) { Role::Linker } else { Role::Libc }
     } else {
         Role::Plain
     }
+}
+
+/// The C library's part of loading a library.
+fn loads(function: &str) -> bool {
+    ["dlopen", "dlerror", "_dl_", "dl_open"].iter().any(|part| function.contains(part))
 }
 
 /// `operator new` of C++, and what Rust calls it.
@@ -124,7 +130,8 @@ mod tests {
     }
 
     fn merged(native: &[Native<'_>], python: &[(FrameId, bool)], internals: bool) -> Vec<FrameId> {
-        let python: Vec<Python> = python.iter().map(|&(frame, entry)| Python { frame, entry }).collect();
+        let python: Vec<Python> =
+            python.iter().map(|&(frame, entry)| Python { frame: Some(frame), entry }).collect();
         let mut out = Vec::new();
         merge(native, &python, internals, &mut out);
         out
@@ -175,9 +182,11 @@ mod tests {
             ("__libc_start_main@@GLIBC_2.34", "libc.so.6", Role::Libc),
             ("__libc_start_main_impl", "libc.so.6", Role::Start),
             ("start_thread", "libc.so.6", Role::Start),
+            ("_start", "python3.12", Role::Start),
             ("clone_model", "train", Role::Plain),
             ("_Znwm", "libstdc++.so.6", Role::Allocator),
             ("getdelim", "libc.so.6", Role::Libc),
+            ("__GI__dl_catch_exception", "libc.so.6", Role::Linker),
             ("main", "train", Role::Plain),
         ];
         for (function, library, role) in known {

@@ -28,7 +28,7 @@ use sum::Sum;
 use tree::{Figure, NodeId, Trie};
 
 /// What is to be shown.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Options {
     pub what: What,
     pub by: By,
@@ -36,6 +36,8 @@ pub struct Options {
     pub top: Option<usize>,
     /// With the interpreter's and the runtime's own frames.
     pub internals: bool,
+    /// Stacks below this share of the whole are left out of the tree.
+    pub least_share: f64,
 }
 
 /// All stacks of a recording with their sums.
@@ -64,7 +66,10 @@ pub fn build(recording: &Recording, symbols: &Symbols, options: &Options) -> All
     }
     allocs.rest = rest.amounts(options.what, &steps);
     if options.by == By::Stack {
-        allocs.tree = stacked.tree(listed, options.what, &steps);
+        let all: f64 = values.iter().filter(|value| **value > 0.0).sum();
+        let shown = listed.iter().take_while(|index| values[**index] > all * options.least_share);
+        let shown: Vec<usize> = shown.copied().collect();
+        allocs.tree = stacked.tree(&shown, options.what, &steps);
     } else {
         (allocs.rows, allocs.rows_seen) =
             group::rows(&stacked.frames, &stacked.trie, &stacked.sums, options, &steps);
@@ -125,8 +130,7 @@ impl Stacked<'_> {
         };
         let all = self.sums.iter().map(|(node, sum)| (*node, value(sum)));
         let values: Vec<(NodeId, Figure)> = all.filter(|(_, value)| value.value != 0.0).collect();
-        let is_there = |index: &&usize| self.sums[**index].1.value(what, steps).0 > 0.0;
-        let shown: Vec<NodeId> = listed.iter().filter(is_there).map(|index| self.sums[*index].0).collect();
+        let shown: Vec<NodeId> = listed.iter().map(|index| self.sums[*index].0).collect();
         let nodes = self.trie.shown(&values, &shown).into_iter().map(|branch| Node {
             frame: self.frames.spell(branch.frame),
             value: branch.sum.value,
@@ -170,6 +174,8 @@ fn whole(recording: &Recording, options: &Options, steps: &[f64]) -> Allocs {
         sizes: bins(&about.sizes),
         lifetimes: bins(&about.lifetimes),
         processes: recording.processes.iter().map(|process| image(recording, process)).collect(),
+        events: about.events,
+        event_bytes: about.event_bytes,
         lost_events: about.lost_events,
         tracker_bytes: about.tracker_bytes,
         ..Allocs::default()

@@ -39,6 +39,10 @@ pub struct Allocs {
     pub sizes: Vec<Bin>,
     pub lifetimes: Vec<Bin>,
     pub processes: Vec<Process>,
+    /// Records that were read: allocations, frees, mappings, times.
+    pub events: u64,
+    /// Size of the event stream, where it was kept.
+    pub event_bytes: Option<u64>,
     /// Events that happened and are not in these figures.
     pub lost_events: u64,
     /// Memory that the tracker itself took in the target, at most.

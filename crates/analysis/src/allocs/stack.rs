@@ -26,7 +26,7 @@ impl Stacks {
     ) -> bool {
         self.merged.clear();
         let native_end = self.read_native(recording, site.native, frames);
-        let python_end = self.read_python(recording, site.python, frames);
+        let python_end = self.read_python(recording, site.python, frames, internals);
         self.merge(frames, internals);
         if self.merged.is_empty() {
             let note = self.why_empty(site);
@@ -50,12 +50,19 @@ impl Stacks {
         stack.next
     }
 
-    fn read_python(&mut self, recording: &Recording, node: u32, frames: &mut Frames<'_>) -> u32 {
+    fn read_python(
+        &mut self,
+        recording: &Recording,
+        node: u32,
+        frames: &mut Frames<'_>,
+        internals: bool,
+    ) -> u32 {
         self.python.clear();
         let mut stack = recording.stack(node);
         for (_, node) in stack.by_ref() {
             if let Stored::Python { code, line, entry } = node.frame {
-                self.python.push(Python { frame: frames.python(code, line), entry });
+                let hidden = !internals && frames.is_import(code);
+                self.python.push(Python { frame: (!hidden).then(|| frames.python(code, line)), entry });
             }
         }
         stack.next

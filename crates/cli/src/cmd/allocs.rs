@@ -18,6 +18,8 @@ use crate::talk::{self, Failure};
 
 /// Stacks and rows that are shown unless asked otherwise.
 const TOP: usize = 15;
+/// Smaller stacks are summed up in the tree.
+const LEAST_SHARE: f64 = 0.005;
 
 /// What a run says of its allocations, with the names of native code.
 pub struct Read {
@@ -51,6 +53,7 @@ fn options(args: &ReportArgs) -> Options {
         by: asked.by.map(Into::into).unwrap_or_default(),
         top: asked.top.map_or(Some(TOP), |top| top.0),
         internals: asked.internals,
+        least_share: if asked.top.is_some() { 0.0 } else { LEAST_SHARE },
     }
 }
 

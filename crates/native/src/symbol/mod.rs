@@ -4,6 +4,7 @@
 //! its tables. Names stay as the linker knows them. The one invariant: a file that is not the one that was loaded (by
 //! its build id) names nothing.
 
+mod build_id;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -11,11 +12,11 @@ mod tests;
 use std::path::Path;
 use std::time::Instant;
 
-use blazesym::helper::read_elf_build_id;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
 use nilometer_trace::symbols::{Place, State, Symbols, SymbolsBuilder};
 
+use build_id::read_build_id;
 pub use store::{Store, wanted};
 
 /// Addresses of one library whose names are wanted.
@@ -82,7 +83,16 @@ fn read_library(builder: &mut SymbolsBuilder, library: &Wanted, deadline: Option
             return None;
         }
         match symbolizer.symbolize(&source, Input::VirtOffset(chunk)) {
-            Ok(found) => places.extend(found.iter().map(|found| spell(builder, found))),
+            Ok(found) => places.extend(chunk.iter().zip(&found).map(|(address, found)| {
+                let here = spell(builder, found);
+                if here.is_empty() {
+                    // A stack may begin at a function's start: its call, counted as one before, is nobody's.
+                    let next =
+                        symbolizer.symbolize_single(&source, Input::VirtOffset(address.saturating_add(1)));
+                    return next.map_or_else(|_| Vec::new(), |next| spell(builder, &next));
+                }
+                here
+            })),
             Err(error) => {
                 return Some(Found { state: State::Missing(error.to_string()), places: Vec::new() });
             }
@@ -97,12 +107,10 @@ fn read_state(library: &Wanted) -> State {
     if !path.is_absolute() {
         return State::Missing("it has no file".into());
     }
-    if let Err(error) = std::fs::metadata(path) {
-        return State::Missing(error.to_string());
-    }
-    match read_elf_build_id(path) {
+    match read_build_id(path) {
         Err(error) => State::Missing(error.to_string()),
-        Ok(found) if found.as_deref().unwrap_or_default() != library.build_id => State::Changed,
+        // Without an id of the loaded file its path must do.
+        Ok(found) if !library.build_id.is_empty() && found != library.build_id => State::Changed,
         Ok(_) => State::Read,
     }
 }

@@ -43,7 +43,7 @@ fn address_of(program: &Path, function: &str) -> u64 {
 }
 
 fn wanted(program: &Path, addresses: &[u64]) -> Wanted {
-    let build_id = read_elf_build_id(program).unwrap().map(|id| id.to_vec()).unwrap_or_default();
+    let build_id = read_build_id(program).unwrap();
     Wanted { path: program.to_str().unwrap().to_owned(), build_id, addresses: addresses.to_vec() }
 }
 
@@ -102,6 +102,16 @@ fn without_debug_information_functions_are_named_also_local_ones() {
     let found: Vec<String> =
         addresses.iter().map(|address| names(&named.symbols, *address)[0].0.clone()).collect();
     assert_eq!(found, ["outer", "hidden"]);
+}
+
+#[test]
+fn the_byte_before_a_function_is_the_function_where_it_is_nobody_elses() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build(folder.path(), "start", &["-O2", "-falign-functions=64"]);
+    let before = address_of(&program, "outer") - 1;
+    let named = read_symbols(vec![wanted(&program, &[before, 3])], None);
+    assert_eq!(names(&named.symbols, before)[0].0, "outer");
+    assert_eq!(names(&named.symbols, 3), []);
 }
 
 #[test]

@@ -11,20 +11,19 @@ const LABEL: usize = 10;
 const BAR: usize = 30;
 
 pub(super) fn render(allocs: &Allocs, style: &Style) -> String {
-    let sizes = section("sizes", &allocs.sizes, text::bytes, style);
-    let lives = section("lifetimes of blocks that were given back", &allocs.lifetimes, life, style);
-    sizes + &lives
+    let sizes = section("sizes", &coarser(&allocs.sizes), text::bytes, style);
+    let lives = coarser(&from_a_microsecond(&allocs.lifetimes));
+    sizes + &section("lifetimes of blocks that were given back", &lives, life, style)
 }
 
 fn section(title: &str, bins: &[Bin], label: impl Fn(u64) -> String, style: &Style) -> String {
-    let bins = coarser(bins);
     let most = bins.iter().map(|bin| bin.count).max().unwrap_or(0);
     if most == 0 {
         return String::new();
     }
     let mut out = style.paint(title, Tone::Strong) + "\n";
     let room = BAR.min(style.columns().saturating_sub(LABEL + 34)).max(6);
-    for bin in &bins {
+    for bin in bins.iter().filter(|bin| bin.count > 0) {
         let from = label(bin.from);
         let bar = bar(bin.count as f64 / most as f64, room, style);
         let blocks = text::counted(bin.count, "block", "blocks");
@@ -35,16 +34,27 @@ fn section(title: &str, bins: &[Bin], label: impl Fn(u64) -> String, style: &Sty
     out
 }
 
+/// Times are told some events apart: shorter lives cannot be told from each other.
+fn from_a_microsecond(bins: &[Bin]) -> Vec<Bin> {
+    let short = bins.iter().take_while(|bin| bin.to.is_some_and(|to| to <= 1024)).count();
+    let (below, above) = bins.split_at(short);
+    let joined = (!below.is_empty()).then(|| Bin { from: 0, ..join(below) });
+    joined.into_iter().chain(above.iter().copied()).collect()
+}
+
 /// Neighbours together until the rows are few.
 fn coarser(bins: &[Bin]) -> Vec<Bin> {
     let per = bins.len().div_ceil(MOST_ROWS).max(1);
-    let join = |bins: &[Bin]| Bin {
+    bins.chunks(per).map(join).collect()
+}
+
+fn join(bins: &[Bin]) -> Bin {
+    Bin {
         from: bins.first().map_or(0, |bin| bin.from),
         to: bins.last().and_then(|bin| bin.to),
         count: bins.iter().map(|bin| bin.count).sum(),
         bytes: bins.iter().map(|bin| bin.bytes).sum(),
-    };
-    bins.chunks(per).map(join).collect()
+    }
 }
 
 fn bar(share: f64, room: usize, style: &Style) -> String {
@@ -62,7 +72,8 @@ fn bar(share: f64, room: usize, style: &Style) -> String {
 /// Nanoseconds as people say them.
 fn life(ns: u64) -> String {
     match ns {
-        0..1_000 => format!("{ns} ns"),
+        0 => "0".into(),
+        1..1_000 => format!("{ns} ns"),
         1_000..1_000_000 => format!("{} µs", text::digits(ns as f64 / 1e3)),
         1_000_000..1_000_000_000 => format!("{} ms", text::digits(ns as f64 / 1e6)),
         _ => text::duration(ns as f64 / 1e9),

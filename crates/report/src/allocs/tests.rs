@@ -182,6 +182,27 @@ fn long_chains_lose_their_middle_unless_asked() {
 }
 
 #[test]
+fn small_stacks_on_the_way_get_one_row_together_unless_asked() {
+    let mut allocs = example();
+    let (main, forward) = (1, 2);
+    allocs.tree.nodes[main].children = vec![2];
+    (allocs.tree.nodes[main].hidden, allocs.tree.nodes[main].hidden_value) = (37, 3e6);
+    (allocs.tree.nodes[main].own, allocs.tree.nodes[forward].value) = (1e6, 996e6);
+    let plain = style(100, true);
+    let short = screen(&allocs, &plain);
+    assert!(
+        short.contains("3.81 MiB    0.4              in 38 small stacks along the way (--full)"),
+        "{short}"
+    );
+    assert!(!short.contains("37 more stacks"));
+    let full = render(&allocs, &Page { style: &plain, run: "@last", full: true });
+    assert!(
+        full.contains("37 more stacks") && full.contains("(itself)") && !full.contains("along the way"),
+        "{full}"
+    );
+}
+
+#[test]
 fn the_document_is_valid_and_keeps_its_fields() {
     let schema: serde_json::Value = serde_json::from_str(json::SCHEMA).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();

@@ -11,6 +11,9 @@ use crate::text;
 const LONG_CHAIN: usize = 9;
 const CHAIN_HEAD: usize = 3;
 const CHAIN_TAIL: usize = 5;
+/// What is less of its caller, or of the whole, gets no row of its own.
+const LITTLE_OF_CALLER: f64 = 0.02;
+const LITTLE_OF_ALL: f64 = 0.005;
 /// Room for a frame that is left at least.
 const LEAST_TEXT: usize = 24;
 
@@ -21,6 +24,8 @@ struct Pen<'a> {
     sampled: bool,
     page: &'a Page<'a>,
     out: String,
+    /// Stacks that got no row, and their sum.
+    left_out: (u64, f64),
 }
 
 pub(super) fn render(allocs: &Allocs, page: &Page<'_>) -> String {
@@ -29,12 +34,21 @@ pub(super) fn render(allocs: &Allocs, page: &Page<'_>) -> String {
         return format!(" nothing: {}\n", nothing(allocs.what));
     };
     let sampled = nodes.iter().any(|node| node.interval.is_some());
-    let mut pen = Pen { nodes, total: root.value, what: allocs.what, sampled, page, out: String::new() };
+    let mut pen = Pen {
+        nodes,
+        total: root.value,
+        what: allocs.what,
+        sampled,
+        page,
+        out: String::new(),
+        left_out: (0, 0.0),
+    };
     let heads = pen.numbers("", "%", "blocks", "±");
     pen.line(&page.style.paint(&heads, Tone::Faint), "");
     let numbers = pen.node_numbers(root);
     pen.line(&numbers, &page.style.paint("all", Tone::Strong));
     pen.children(root, "");
+    pen.tell_left_out();
     pen.out
 }
 
@@ -76,22 +90,61 @@ impl Pen<'_> {
     }
 
     fn children(&mut self, node: &Node, prefix: &str) {
-        let shows_own = node.own > 0.0 && !node.children.is_empty();
-        let extra = usize::from(node.hidden > 0) + usize::from(shows_own);
+        let little = |value: f64| !self.page.full && value.abs() < self.total.abs() * LITTLE_OF_ALL;
+        let own = node.own > 0.0 && !(node.children.is_empty() && node.hidden == 0);
+        let (shows_own, shows_hidden) =
+            (own && !little(node.own), node.hidden > 0 && !little(node.hidden_value));
+        if own && !shows_own {
+            self.leave_out(1, node.own);
+        }
+        if node.hidden > 0 && !shows_hidden {
+            self.leave_out(node.hidden, node.hidden_value);
+        }
         for (place, &child) in node.children.iter().enumerate() {
-            let last = place + 1 == node.children.len() && extra == 0;
+            let last = place + 1 == node.children.len() && !shows_own && !shows_hidden;
             self.chain(child, prefix, last);
         }
         if shows_own {
-            let numbers = self.numbers(&value(self.what, node.own), &self.share(node.own), "", "");
-            self.branch(&numbers, prefix, node.hidden == 0, "(itself)");
+            self.sum(node.own, prefix, !shows_hidden, "(itself)");
         }
-        if node.hidden > 0 {
-            let numbers =
-                self.numbers(&value(self.what, node.hidden_value), &self.share(node.hidden_value), "", "");
+        if shows_hidden {
             let more = text::counted(node.hidden, "more stack", "more stacks");
-            self.branch(&numbers, prefix, true, &more);
+            self.sum(node.hidden_value, prefix, true, &more);
         }
+    }
+
+    fn leave_out(&mut self, stacks: u64, value: f64) {
+        self.left_out = (self.left_out.0 + stacks, self.left_out.1 + value);
+    }
+
+    /// The last row: nothing is lost.
+    fn tell_left_out(&mut self) {
+        let (stacks, bytes) = self.left_out;
+        if stacks > 0 {
+            let numbers = self.numbers(&value(self.what, bytes), &self.share(bytes), "", "");
+            let words =
+                format!("in {} along the way (--full)", text::counted(stacks, "small stack", "small stacks"));
+            let words = self.style().paint(&words, Tone::Faint);
+            self.line(&numbers, &words);
+        }
+    }
+
+    /// A row that is no frame.
+    fn sum(&mut self, bytes: f64, prefix: &str, last: bool, words: &str) {
+        let numbers = self.numbers(&value(self.what, bytes), &self.share(bytes), "", "");
+        self.branch(&numbers, prefix, last, words);
+    }
+
+    /// The only frame that a node goes on with, as far as a reader cares; what goes elsewhere is counted.
+    fn only_child(&mut self, node: &Node) -> Option<u32> {
+        let [child] = node.children[..] else { return None };
+        let (elsewhere, stacks) = (node.hidden_value + node.own, node.hidden + u64::from(node.own > 0.0));
+        let least = if self.page.full { 0.0 } else { LITTLE_OF_CALLER };
+        if stacks > 0 && elsewhere.abs() >= node.value.abs() * least {
+            return None;
+        }
+        self.leave_out(stacks, elsewhere);
+        Some(child)
     }
 
     fn branch(&mut self, numbers: &str, prefix: &str, last: bool, words: &str) {
@@ -112,11 +165,11 @@ impl Pen<'_> {
     /// A frame and the only ones below it, down to where the tree branches.
     fn chain(&mut self, first: u32, prefix: &str, last: bool) {
         let mut chain = Vec::new();
-        let mut next = self.nodes.get(first as usize);
+        let nodes = self.nodes;
+        let mut next = nodes.get(first as usize);
         while let Some(node) = next {
             chain.push(node);
-            let only = node.children.len() == 1 && node.hidden == 0 && node.own == 0.0;
-            next = node.children.first().filter(|_| only).and_then(|child| self.nodes.get(*child as usize));
+            next = self.only_child(node).and_then(|child| nodes.get(child as usize));
         }
         let sign = self.sign(last);
         let down = match (self.style().unicode, last) {
