@@ -7,6 +7,7 @@ use nilometer_ring::event::{Level, Mode, Source, Stacks, mapping};
 
 use super::guard::Hold;
 use super::thread::Thread;
+use super::tls::Tls;
 use super::{native, python, sample, thread};
 
 /// Where a hook was called from.
@@ -166,12 +167,21 @@ fn capture(hold: &Hold, thread: &mut Thread, caller: Caller) -> Stacks {
     thread.check_generation();
     // SAFETY: this thread's own bytes.
     let tls = unsafe { &*hold.tls() };
-    let stacks = Stacks {
-        native: native::walk(&mut thread.native, tls, caller),
-        python: python::walk(&mut thread.python),
-    };
-    if thread.native.take_fresh() && stacks.python != 0 {
+    let python = python::walk(&mut thread.python);
+    let native = native::walk(&mut thread.native, tls, caller, python);
+    if thread.native.take_fresh() {
+        walked(thread, tls, python);
+    }
+    Stacks { native, python }
+}
+
+/// After a walk from frame to frame: what there is to learn from it.
+#[inline(never)]
+fn walked(thread: &mut Thread, tls: &Tls, python: u32) {
+    if thread.native.wholes.wants_more() {
+        thread.set_busy(true);
+    }
+    if python != 0 {
         python::evaluation::learn(&thread.native, tls);
     }
-    stacks
 }

@@ -211,7 +211,7 @@ fn occupy(lane: &Lane, tid: u32) -> *mut Thread {
     thread.tid = tid;
     thread.dropped = 0;
     thread.native.forget();
-    thread.set_busy(lane.class > 1);
+    thread.set_busy(false);
     thread.python.forget();
     thread.ready = 1;
     thread.begin();
@@ -332,13 +332,13 @@ pub fn interrupted(tls: &mut Tls) {
 
 impl Thread {
     /// A thread that allocates much may remember more, if there is room for it.
-    fn set_busy(&mut self, busy: bool) {
+    pub fn set_busy(&mut self, busy: bool) {
         let bytes = native::LARGE_BYTES as u64;
         if busy && self.full == 0 && headroom::allows(bytes) {
             self.full = 1;
             control().counters.private_bytes.fetch_add(bytes, Relaxed);
         }
-        self.native.set_busy(busy && self.full != 0);
+        self.native.wholes.set_busy(busy && self.full != 0);
     }
 
     fn begin(&mut self) {
@@ -447,7 +447,6 @@ impl Thread {
         self.lane = new;
         self.index = lane.index as u32;
         self.class = lane.class as u32;
-        self.set_busy(lane.class > 1);
         self.begin();
         true
     }

@@ -6,6 +6,7 @@
 
 mod object;
 mod rule;
+mod whole;
 
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
@@ -24,6 +25,8 @@ pub use object::{begin, unloaded};
 use rule::Rule;
 #[cfg(not(test))]
 pub use rule::set_initialiser;
+pub use whole::LARGE_BYTES;
+use whole::{Context, Wholes};
 
 /// Frames that can be kept of a stack.
 pub const MAX_DEPTH: usize = 256;
@@ -55,29 +58,6 @@ const SEALED: u64 = 1 << 32;
 /// equal frames mostly differ in it.
 const NEEDS_BP: u64 = 1 << 33;
 
-/// Whole stacks that a thread remembers, and words of each.
-const WHOLES: usize = 512;
-/// Those of a thread that allocates little: it shall not cost much memory either.
-const FEW_WHOLES: usize = 16;
-const WORDS: usize = 160;
-/// The end of [`Memory`] that only busy threads use.
-pub const LARGE_BYTES: usize = (WHOLES - FEW_WHOLES) * size_of::<Whole>();
-
-/// A stack and all words that it was read from.
-#[repr(C)]
-struct Whole {
-    ip: usize,
-    sp: usize,
-    bp: usize,
-    node: u32,
-    life: u32,
-    needs_bp: bool,
-    length: usize,
-    /// Where a word was, from `sp`, and its lower half. The upper halves of two return addresses at one place
-    /// differ only between libraries, which do not lie a multiple of 4 GiB apart from each other.
-    words: [(u32, u32); WORDS],
-}
-
 /// What a thread remembers between two walks.
 #[repr(C)]
 pub struct Memory {
@@ -85,23 +65,14 @@ pub struct Memory {
     length: usize,
     /// The last walk went from frame to frame: `known` is that stack.
     is_fresh: bool,
-    /// Whole stacks of an earlier life are void.
-    life: u32,
-    /// How many of them are in use, less one: a power of two.
-    mask: usize,
     known: [Seen; MAX_DEPTH],
     /// Frames of the walk under way, innermost first.
     fresh: [Seen; MAX_DEPTH],
-    /// Stacks that come again and again, by where they begin.
-    wholes: [Whole; WHOLES],
+    /// Stacks that come again and again.
+    pub wholes: Wholes,
 }
 
 impl Memory {
-    /// Says whether the thread allocates much.
-    pub fn set_busy(&mut self, busy: bool) {
-        self.mask = if busy { WHOLES } else { FEW_WHOLES } - 1;
-    }
-
     /// True once after a walk from frame to frame.
     #[inline(always)]
     pub fn take_fresh(&mut self) -> bool {
@@ -114,16 +85,16 @@ impl Memory {
         inwards.take_while(|seen| seen.sp <= address).last().map(|seen| seen.ip)
     }
 
-    /// Nothing remembered holds any more. The stacks are not touched: they are large and mostly unused.
+    /// Nothing remembered holds any more.
     pub fn forget(&mut self) {
         self.length = 0;
-        self.life = self.life.wrapping_add(1);
+        self.wholes.forget();
     }
 }
 
-/// The stack of a hook's caller, as a node.
+/// The stack of a hook's caller, as a node. `python` is the Python stack of the same moment: it helps to guess.
 #[inline(always)]
-pub fn walk(memory: &mut Memory, tls: &Tls, caller: Caller) -> u32 {
+pub fn walk(memory: &mut Memory, tls: &Tls, caller: Caller, python: u32) -> u32 {
     // SAFETY: the return address of the hook.
     let ip = unsafe { read(caller.entry) };
     let sp = caller.entry + 8;
@@ -131,63 +102,23 @@ pub fn walk(memory: &mut Memory, tls: &Tls, caller: Caller) -> u32 {
         // A signal's or a fiber's stack: its bounds are not known, nothing outside the hook is read.
         return node::child(special::NONE, Frame::native(ip as u64, 0));
     }
-    let whole = &memory.wholes[whole_place(ip, sp, memory.mask)];
-    if whole.life == memory.life && is_same(whole, ip, sp, caller.frame) {
-        whole.node
-    } else {
-        walk_anew(memory, tls, ip, sp, caller.frame)
+    match memory.wholes.find(ip, sp, caller.frame, python) {
+        Ok(node) => node,
+        Err(context) => {
+            let start = Seen { ip, sp, bp: caller.frame, bp_slot: 0, word: 0 };
+            walk_anew(memory, tls, start, context)
+        }
     }
-}
-
-#[inline(always)]
-fn whole_place(ip: usize, sp: usize, mask: usize) -> usize {
-    ((ip ^ sp.rotate_left(20)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) & mask & (WHOLES - 1)
-}
-
-/// The innermost frame is the same, and so is each word that led outwards: the stack is the same.
-#[inline(always)]
-fn is_same(whole: &Whole, ip: usize, sp: usize, bp: usize) -> bool {
-    if whole.ip != ip || whole.sp != sp || (whole.needs_bp && whole.bp != bp) {
-        return false;
-    }
-    let words = whole.words.get(..whole.length).unwrap_or(&[]);
-    // SAFETY: the words lie on this thread's stack, outwards of a frame that is on it.
-    words.iter().all(|&(at, value)| unsafe { read(sp + at as usize) } as u32 == value)
 }
 
 #[inline(never)]
-fn walk_anew(memory: &mut Memory, tls: &Tls, ip: usize, sp: usize, bp: usize) -> u32 {
-    let start = Seen { ip, sp, bp, bp_slot: 0, word: 0 };
+fn walk_anew(memory: &mut Memory, tls: &Tls, start: Seen, context: Context) -> u32 {
     let (kept, count, whole) = walk_out(memory, tls.stack_high - 16, start);
     let node = intern(memory, kept, count, whole);
-    remember(memory, node);
+    let Memory { known, length, wholes, .. } = memory;
+    wholes.keep(context, known.get(..*length).unwrap_or(&[]), node);
     memory.is_fresh = true;
     node
-}
-
-/// Keeps the last stack as a whole, unless it was cut or is too long.
-fn remember(memory: &mut Memory, node: u32) {
-    let Memory { length, life, mask, known, wholes, .. } = memory;
-    let Some((leaf, outer)) = known.get(..*length).and_then(<[Seen]>::split_last) else { return };
-    let whole = &mut wholes[whole_place(leaf.ip, leaf.sp, *mask)];
-    whole.ip = 0;
-    let mut count = 0;
-    for seen in outer.iter().rev() {
-        let bp_word = (seen.bp_slot != 0).then_some((seen.bp_slot, seen.bp));
-        for word in [Some((seen.sp - 8, seen.ip)), bp_word].into_iter().flatten() {
-            let Some(place) = whole.words.get_mut(count) else { return };
-            let Ok(distance) = u32::try_from(word.0 - leaf.sp) else { return };
-            *place = (distance, word.1 as u32);
-            count += 1;
-        }
-    }
-    whole.sp = leaf.sp;
-    whole.bp = leaf.bp;
-    whole.node = node;
-    whole.life = *life;
-    whole.needs_bp = leaf.word & NEEDS_BP != 0;
-    whole.length = count;
-    whole.ip = leaf.ip;
 }
 
 /// # Safety
