@@ -19,6 +19,14 @@ pub struct Caller {
     pub frame: usize,
 }
 
+/// Before the real call, if each event is told: an allocation is coming.
+#[inline(always)]
+pub fn expect(hold: &Hold, mode: Mode, caller: Caller) {
+    if mode.level() != Level::Sampled {
+        thread::peek(hold.tls(), |thread| native::expect(&thread.native, caller));
+    }
+}
+
 /// After the real call: a block was handed out.
 #[inline(always)]
 pub fn allocated(hold: &Hold, mode: Mode, source: Source, block: *mut c_void, bytes: usize, caller: Caller) {
@@ -168,7 +176,7 @@ fn capture(hold: &Hold, thread: &mut Thread, caller: Caller) -> Stacks {
     // SAFETY: this thread's own bytes.
     let tls = unsafe { &*hold.tls() };
     let python = python::walk(&mut thread.python);
-    let native = native::walk(&mut thread.native, tls, caller, python);
+    let native = native::walk(&mut thread.native, tls, caller);
     if thread.native.take_fresh() {
         walked(thread, tls, python);
     }

@@ -233,6 +233,18 @@ fn new_state() -> *mut Thread {
     at.cast()
 }
 
+/// Runs `act` with this thread's own state, if it has one.
+#[inline(always)]
+pub fn peek(tls: *mut Tls, act: impl FnOnce(&Thread)) {
+    // SAFETY: this thread's bytes; the state behind the pointer is its own while it holds the guard.
+    unsafe {
+        let at = (*tls).thread;
+        if !at.is_null() && at != DEAD {
+            act(&*at);
+        }
+    }
+}
+
 /// Runs `act` with this thread's state: its own, or that of the orphans.
 #[inline(always)]
 pub fn with(tls: *mut Tls, act: impl FnOnce(&mut Thread)) {

@@ -27,6 +27,7 @@ entry!(#[unsafe(no_mangle)] pvalloc(_n: usize) -> *mut c_void, "rsi", "rdx" => o
 fn tell(bytes: usize, entry: usize, frame: usize, allocate: impl FnOnce() -> *mut c_void) -> *mut c_void {
     let Some(mode) = active() else { return allocate() };
     let Ok(hold) = Hold::take(entry) else { return allocate() };
+    record::expect(&hold, mode, Caller { entry, frame });
     let block = allocate();
     record::allocated(&hold, mode, Source::Malloc, block, bytes, Caller { entry, frame });
     block

@@ -92,9 +92,16 @@ impl Memory {
     }
 }
 
-/// The stack of a hook's caller, as a node. `python` is the Python stack of the same moment: it helps to guess.
+/// A walk from here is about to be asked for.
 #[inline(always)]
-pub fn walk(memory: &mut Memory, tls: &Tls, caller: Caller, python: u32) -> u32 {
+pub fn expect(memory: &Memory, caller: Caller) {
+    // SAFETY: the return address of the hook.
+    memory.wholes.expect(unsafe { read(caller.entry) }, caller.entry + 8);
+}
+
+/// The stack of a hook's caller, as a node.
+#[inline(always)]
+pub fn walk(memory: &mut Memory, tls: &Tls, caller: Caller) -> u32 {
     // SAFETY: the return address of the hook.
     let ip = unsafe { read(caller.entry) };
     let sp = caller.entry + 8;
@@ -102,7 +109,7 @@ pub fn walk(memory: &mut Memory, tls: &Tls, caller: Caller, python: u32) -> u32 
         // A signal's or a fiber's stack: its bounds are not known, nothing outside the hook is read.
         return node::child(special::NONE, Frame::native(ip as u64, 0));
     }
-    match memory.wholes.find(ip, sp, caller.frame, python) {
+    match memory.wholes.find(ip, sp, caller.frame) {
         Ok(node) => node,
         Err(context) => {
             let start = Seen { ip, sp, bp: caller.frame, bp_slot: 0, word: 0 };

@@ -135,6 +135,7 @@ unsafe extern "C" fn small_malloc(
             return (original.malloc)(original.context, bytes);
         }
         let Some((hold, mode)) = enter(entry) else { return (original.malloc)(original.context, bytes) };
+        record::expect(&hold, mode, Caller { entry, frame });
         let block = (original.malloc)(original.context, bytes);
         record::allocated(&hold, mode, Source::Python, block, bytes, Caller { entry, frame });
         block
