@@ -81,6 +81,22 @@ const UNKNOWN: u32 = 0;
 const LOOKING: u32 = 1;
 const KNOWN: u32 = 2;
 
+static QUIET: AtomicU32 = AtomicU32::new(0);
+
+/// True if the allocator is libc's own: it asks the kernel for memory without passing our hooks.
+#[inline(always)]
+pub fn is_quiet() -> bool {
+    QUIET.load(Relaxed) != 0
+}
+
+/// Finds out whether the allocator is libc's. Once, in the constructor.
+pub fn recognise(is_same_object: impl Fn(usize, usize) -> bool) {
+    let (malloc, free) = (REAL.malloc.address() as usize, REAL.free.address() as usize);
+    let libc = visible(c"gnu_get_libc_version") as usize;
+    let quiet = libc != 0 && is_same_object(malloc, libc) && is_same_object(free, libc);
+    QUIET.store(u32::from(quiet), Relaxed);
+}
+
 /// Looks all functions up. False while that is under way: the caller takes the arena.
 #[cold]
 #[inline(never)]

@@ -7,8 +7,8 @@ use nilometer_ring::event::{Level, Mode, Source, Stacks, mapping};
 
 use super::guard::Hold;
 use super::thread::Thread;
-use super::tls::Tls;
-use super::{native, python, sample, thread};
+use super::tls::{Tls, tls};
+use super::{native, python, real, sample, thread};
 
 /// Where a hook was called from.
 #[derive(Clone, Copy)]
@@ -32,8 +32,27 @@ pub fn expect(hold: &Hold, mode: Mode, caller: Caller) {
 pub fn allocated(hold: &Hold, mode: Mode, source: Source, block: *mut c_void, bytes: usize, caller: Caller) {
     if mode.level() != Level::Sampled {
         exact(hold, source, block as u64, bytes as u64, caller);
-    } else if sample::drawn(hold.tls(), bytes) {
+    } else if sample::may_be_drawn(hold.tls(), bytes) && sample::drawn(hold.tls(), bytes) {
         sampled(hold, source, block as u64, bytes as u64, caller);
+    }
+}
+
+/// In sampled mode, before the real call: true if the block will not be told. Where the real allocator calls no hook
+/// of ours, nothing more is to be done then.
+#[inline(always)]
+pub fn is_passed_over(mode: Mode, bytes: usize) -> bool {
+    mode.level() == Level::Sampled && real::is_quiet() && !sample::may_be_drawn(tls(), bytes)
+}
+
+/// As [`allocated`], after [`is_passed_over`] said no.
+#[inline(always)]
+pub fn allocated_slowly(hold: &Hold, mode: Mode, block: *mut c_void, bytes: usize, caller: Caller) {
+    if mode.level() == Level::Sampled && real::is_quiet() {
+        if sample::drawn(hold.tls(), bytes) {
+            sampled(hold, Source::Malloc, block as u64, bytes as u64, caller);
+        }
+    } else {
+        allocated(hold, mode, Source::Malloc, block, bytes, caller);
     }
 }
 

@@ -13,21 +13,27 @@ use super::process::control;
 use super::sys;
 use super::tls::Tls;
 
-/// True if an allocation of this size is to be recorded.
+/// False if an allocation of this size is surely not recorded. Else [`drawn`] must be asked.
 #[inline(always)]
+pub fn may_be_drawn(tls: *mut Tls, bytes: usize) -> bool {
+    if bytes as u64 >= control().exact_bytes.load(Relaxed) {
+        return true;
+    }
+    // SAFETY: this thread's own bytes.
+    let tls = unsafe { &mut *tls };
+    tls.countdown -= bytes as i64;
+    tls.countdown <= 0
+}
+
+/// True if an allocation that [`may_be_drawn`] is to be recorded.
+#[cold]
+#[inline(never)]
 pub fn drawn(tls: *mut Tls, bytes: usize) -> bool {
     // SAFETY: this thread's own bytes.
     let tls = unsafe { &mut *tls };
     if bytes as u64 >= control().exact_bytes.load(Relaxed) {
         return true;
     }
-    tls.countdown -= bytes as i64;
-    tls.countdown <= 0 && drawn_now(tls, bytes)
-}
-
-#[cold]
-#[inline(never)]
-fn drawn_now(tls: &mut Tls, bytes: usize) -> bool {
     let mean = control().mean_bytes.load(Relaxed) as f64;
     if tls.random == 0 {
         // The thread's first allocation: its distance was never drawn.

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
-use nilometer_ring::event::Source;
+use nilometer_ring::event::{Mode, Source};
 
 use super::active;
 use crate::tracker::entry::entry;
@@ -25,22 +25,41 @@ entry!(#[unsafe(no_mangle)] pvalloc(_n: usize) -> *mut c_void, "rsi", "rdx" => o
 /// Calls `allocate` and tells of its block.
 #[inline(always)]
 fn tell(bytes: usize, entry: usize, frame: usize, allocate: impl FnOnce() -> *mut c_void) -> *mut c_void {
-    let Some(mode) = active() else { return allocate() };
+    match active() {
+        Some(mode) if !record::is_passed_over(mode, bytes) => {
+            tell_slowly(mode, bytes, entry, frame, allocate)
+        }
+        _ => allocate(),
+    }
+}
+
+#[inline(always)]
+fn tell_slowly(
+    mode: Mode,
+    bytes: usize,
+    entry: usize,
+    frame: usize,
+    allocate: impl FnOnce() -> *mut c_void,
+) -> *mut c_void {
     let Ok(hold) = Hold::take(entry) else { return allocate() };
-    record::expect(&hold, mode, Caller { entry, frame });
+    let caller = Caller { entry, frame };
+    record::expect(&hold, mode, caller);
     let block = allocate();
-    record::allocated(&hold, mode, Source::Malloc, block, bytes, Caller { entry, frame });
+    record::allocated_slowly(&hold, mode, block, bytes, caller);
     block
 }
 
 /// The commonest hook: nothing is saved on the stack before it is known that something is to be done.
 extern "C" fn on_malloc(bytes: usize, entry: usize, frame: usize) -> *mut c_void {
-    if active().is_none() { real::malloc(bytes) } else { active_malloc(bytes, entry, frame) }
+    match active() {
+        Some(mode) if !record::is_passed_over(mode, bytes) => active_malloc(bytes, entry, frame, mode),
+        _ => real::malloc(bytes),
+    }
 }
 
 #[inline(never)]
-extern "C" fn active_malloc(bytes: usize, entry: usize, frame: usize) -> *mut c_void {
-    tell(bytes, entry, frame, || real::malloc(bytes))
+extern "C" fn active_malloc(bytes: usize, entry: usize, frame: usize, mode: Mode) -> *mut c_void {
+    tell_slowly(mode, bytes, entry, frame, || real::malloc(bytes))
 }
 
 extern "C" fn on_calloc(count: usize, bytes: usize, entry: usize, frame: usize) -> *mut c_void {

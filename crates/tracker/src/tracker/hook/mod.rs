@@ -50,6 +50,7 @@ extern "C" fn construct(entry: usize, _frame: usize) {
     process::bound_main_stack(entry);
     let Ok(_hold) = Hold::take(entry) else { return };
     native::begin();
+    real::recognise(native::are_of_one_object);
     // SAFETY: our return address.
     native::set_initialiser(unsafe { (entry as *const usize).read() });
     thread::watch();

@@ -21,7 +21,7 @@ pub use object::forked;
 pub use object::function_range;
 use object::function_start;
 #[cfg(not(test))]
-pub use object::{begin, unloaded};
+pub use object::{are_of_one_object, begin, unloaded};
 use rule::Rule;
 #[cfg(not(test))]
 pub use rule::set_initialiser;
@@ -40,7 +40,7 @@ pub fn set_depth(depth: usize) {
 /// A frame of a walk or of the remembered stack.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Seen {
+pub struct Seen {
     /// The return address into this frame; it was read at `sp - 8`.
     ip: usize,
     /// The stack pointer in this frame, and its rbp.

@@ -79,6 +79,14 @@ pub fn find(ip: usize) -> Option<Object> {
     (index != 0).then_some(Object { start, end, index, bias, link_map })
 }
 
+/// True if both addresses lie in one loaded object.
+pub fn are_of_one_object(one: usize, other: usize) -> bool {
+    match (one != 0).then(|| find(one + 1)).flatten() {
+        Some(object) => object.start <= other && other < object.end,
+        None => false,
+    }
+}
+
 /// The slow way, for glibc before 2.35: its lock is held for a moment by whoever loads a library.
 fn find_by_headers(ip: usize) -> Option<Object> {
     unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, state: *mut c_void) -> c_int {
