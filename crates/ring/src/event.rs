@@ -81,6 +81,7 @@ pub enum Level {
 
 /// The mode word of the header: a level and flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
 pub struct Mode(pub u32);
 
 impl Mode {
