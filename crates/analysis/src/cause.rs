@@ -135,6 +135,9 @@ impl CauseFinder {
         if let Some(ended_by) = &exit.ended_by {
             return (Cause::Watchdog, false, vec![format!("ended by nilo: {ended_by}")]);
         }
+        if let Some(enough) = &exit.enough {
+            return (Cause::Enough, false, vec![format!("ended by nilo as asked: {enough}")]);
+        }
         let killed = exit.signal == Some(SIGKILL) || exit.code == Some(KILLED_CODE);
         if let Some(finding) = self.oom(scene).filter(|_| killed) {
             return finding;

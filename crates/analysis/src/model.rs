@@ -86,6 +86,8 @@ pub enum Cause {
     CgroupOom,
     SystemOom,
     Watchdog,
+    /// We ended it because enough was seen (`--stop-after`).
+    Enough,
     UnknownKiller,
     /// The recording ended before the target did, or there was none.
     NotSeen,

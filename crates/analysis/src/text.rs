@@ -55,6 +55,37 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// `16G` = `16GiB` = 16 × 2^30, `16GB` = 16 × 10^9, a bare number is bytes.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let (number, unit) = split_unit(text)?;
+    let (prefix, base) = match unit.strip_suffix("iB") {
+        Some(prefix) => (prefix, 1024.0_f64),
+        None => match unit.strip_suffix('B') {
+            Some(prefix) => (prefix, 1000.0),
+            None => (unit, 1024.0),
+        },
+    };
+    let power = match prefix {
+        "" => 0,
+        "k" | "K" => 1,
+        "M" => 2,
+        "G" => 3,
+        "T" => 4,
+        _ => return Err(format!("unknown size `{text}`; use for example 512M, 16G or 16GB")),
+    };
+    let bytes = number * base.powi(power);
+    if bytes > 2f64.powi(60) { Err("more than an exbibyte".to_owned()) } else { Ok(bytes as u64) }
+}
+
+/// A number and the unit behind it.
+pub fn split_unit(text: &str) -> Result<(f64, &str), String> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let number: f64 = number.parse().map_err(|_| format!("`{text}` is not a number with a unit"))?;
+    Ok((number, unit.trim()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

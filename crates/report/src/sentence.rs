@@ -36,6 +36,7 @@ pub(crate) fn ending(run: &Run) -> String {
         Cause::CgroupOom => "out of memory (cgroup limit)",
         Cause::SystemOom => "out of memory (machine)",
         Cause::Watchdog => "stopped by the watchdog",
+        Cause::Enough => "enough seen",
         Cause::UnknownKiller => "killed by somebody",
         Cause::NotSeen if run.about.verb == "import" => "imported",
         Cause::NotSeen if run.about.verb == "attach" => "attached",

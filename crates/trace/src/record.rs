@@ -430,6 +430,9 @@ pub struct Exit {
     /// Named by us when we ended it (`watchdog: --max-rss`).
     #[serde(default)]
     pub ended_by: Option<String>,
+    /// Why we ended it when that was asked for (`--stop-after`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enough: Option<String>,
 }
 
 /// What the observation cost.

@@ -142,7 +142,7 @@ impl Stream {
 }
 
 pub(super) fn exit(code: Option<i32>, signal: Option<i32>) -> Exit {
-    Exit { code, signal, core_dumped: false, ended_by: None }
+    Exit { code, signal, core_dumped: false, ended_by: None, enough: None }
 }
 
 pub(super) fn waited(maxrss: u64) -> Waited {

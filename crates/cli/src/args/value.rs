@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub use nilometer_analysis::text::parse_size;
+use nilometer_analysis::text::split_unit;
 use nilometer_capture::heap_watch::Every;
 use nilometer_capture::watchdog::Amount;
 
@@ -53,28 +55,6 @@ pub fn parse_interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// `16G` = `16GiB` = 16 × 2^30, `16GB` = 16 × 10^9, a bare number is bytes.
-pub fn parse_size(text: &str) -> Result<u64, String> {
-    let (number, unit) = split_unit(text)?;
-    let (prefix, base) = match unit.strip_suffix("iB") {
-        Some(prefix) => (prefix, 1024.0_f64),
-        None => match unit.strip_suffix('B') {
-            Some(prefix) => (prefix, 1000.0),
-            None => (unit, 1024.0),
-        },
-    };
-    let power = match prefix {
-        "" => 0,
-        "k" | "K" => 1,
-        "M" => 2,
-        "G" => 3,
-        "T" => 4,
-        _ => return Err(format!("unknown size `{text}`; use for example 512M, 16G or 16GB")),
-    };
-    let bytes = number * base.powi(power);
-    if bytes > 2f64.powi(60) { Err("more than an exbibyte".to_owned()) } else { Ok(bytes as u64) }
-}
-
 /// `1%` or `0.5%`, between 0 and 100.
 pub fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').ok_or("a share needs a percent sign, for example 1%")?;
@@ -93,14 +73,6 @@ pub fn parse_amount(text: &str) -> Result<Amount, String> {
     } else {
         parse_size(text).map(Amount::Bytes)
     }
-}
-
-fn split_unit(text: &str) -> Result<(f64, &str), String> {
-    let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let number: f64 = number.parse().map_err(|_| format!("`{text}` is not a number with a unit"))?;
-    Ok((number, unit.trim()))
 }
 
 #[cfg(test)]

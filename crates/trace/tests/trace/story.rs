@@ -109,7 +109,7 @@ fn closing() -> Vec<Record> {
 pub fn end() -> End {
     End {
         at_ns: at(40),
-        exit: Some(Exit { code: None, signal: Some(9), core_dumped: false, ended_by: None }),
+        exit: Some(Exit { code: None, signal: Some(9), core_dumped: false, ended_by: None, enough: None }),
         cost: Cost { cpu_s: 0.25, rss_bytes: 3 << 20, written_bytes: 4096, pause_s: 0.0 },
         ticks: 37,
         missed_ticks: 1,
