@@ -157,7 +157,8 @@ impl RunBuilder {
         let is_target = self.processes.last_ended_pid() == Some(self.manifest.target_pid);
         if let Some(waited) = end.waited.filter(|_| is_target) {
             let (code, signal) = (waited.code, waited.signal);
-            self.target_exit = Some(record::Exit { code, signal, core_dumped: false, ended_by: None, enough: None });
+            self.target_exit =
+                Some(record::Exit { code, signal, core_dumped: false, ended_by: None, enough: None });
         }
     }
 

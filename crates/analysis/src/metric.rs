@@ -49,7 +49,8 @@ pub fn of(run: &Run) -> Vec<Metric> {
     let largest = run.largest_process.as_ref().map(|largest| Metric::bytes("largest", largest.hwm_bytes));
     let cgroup = highest(&run.curve.cgroup_usage).map(|bytes| Metric::bytes("cgroup", bytes));
     let outlives = run.system.outlives_process_bytes.map(|bytes| Metric::bytes("outlives", bytes));
-    let mut found: Vec<Metric> = [peak, largest, leak(&run.growth), gpu(run), cgroup, outlives].into_iter().flatten().collect();
+    let mut found: Vec<Metric> =
+        [peak, largest, leak(&run.growth), gpu(run), cgroup, outlives].into_iter().flatten().collect();
     found.extend(made_of(run));
     found.extend(time_per_step(run));
     found.push(Metric::exact("duration", Unit::Seconds, run.duration_s));

@@ -1,5 +1,7 @@
 //! The watchdog at work: last words at 90 %, and ending the run's own tree when a limit is crossed.
 
+use std::time::Duration;
+
 use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::clock::monotonic_ns;
 use nilometer_kernel::sys::signals;
@@ -125,15 +127,31 @@ impl Session {
         let runaway_kib = (self.recorder.last_tree.high_kib as f64 * RUNAWAY) as u64;
         let grace_ns = nanoseconds(self.options.grace);
         self.wait_for_end(grace_ns, |session| session.recorder.last_tree.low_kib > runaway_kib);
-        for _ in 0..3 {
-            if self.tree_is_gone() {
-                break;
-            }
-            self.signal_tree(SIGKILL);
-            self.wait_for_end(KILL_NS / 3, |_| false);
-        }
+        self.insist();
         let ended_by = Some(words);
         self.exit = Some(Exit { ended_by, ..self.exit.take().unwrap_or_default() });
+    }
+
+    /// The tree's highest so far, as far as marks and samples tell.
+    pub fn peak_kib(&self) -> u64 {
+        let marks = self.recorder.tree.members().iter().map(|m| m.hwm_kib).max();
+        self.recorder.last_tree.high_kib.max(marks.unwrap_or(0))
+    }
+
+    /// Ends the run's own tree when enough has been seen of it: SIGTERM, grace, SIGKILL; nothing is stopped before.
+    pub fn stop_when_enough(&mut self, started_ns: u64) {
+        if !self.enough.is_asked() || self.is_over() {
+            return;
+        }
+        let now_ns = monotonic_ns();
+        let elapsed = Duration::from_nanos(now_ns.saturating_sub(started_ns));
+        let Some(why) = self.enough.reached(elapsed, self.recorder.ticks().0) else { return };
+        self.recorder.tick(); // the last look before anything ends
+        self.recorder.event(now_ns, EventKind::Note { text: format!("ended early: {why}") });
+        self.signal_tree(SIGTERM);
+        self.wait_for_end(nanoseconds(self.options.grace), |_| false);
+        self.insist();
+        self.exit = Some(Exit { enough: Some(why), ..self.exit.take().unwrap_or_default() });
     }
 
     /// Limit, value, process, time.
@@ -152,6 +170,17 @@ impl Session {
             of(crossing.limit_bytes),
             of(crossing.value_bytes)
         )
+    }
+
+    /// SIGKILL until nothing is left.
+    fn insist(&mut self) {
+        for _ in 0..3 {
+            if self.tree_is_gone() {
+                break;
+            }
+            self.signal_tree(SIGKILL);
+            self.wait_for_end(KILL_NS / 3, |_| false);
+        }
     }
 
     /// Every process of the tree stands still while its mappings are read; the kernel lets them go if we die.

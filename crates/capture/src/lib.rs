@@ -27,6 +27,7 @@ pub mod rundir;
 pub mod shm;
 pub mod slow;
 pub mod stacks;
+pub mod stop_after;
 pub mod system;
 pub mod tree;
 pub mod watchdog;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::heap_watch::Every;
 use crate::relay::Steps;
+use crate::stop_after::StopAfter;
 use crate::watchdog::Limits;
 
 #[derive(Debug, Clone)]
@@ -33,6 +34,8 @@ pub struct Options {
     pub repeat: u32,
     /// Read steps from the target's output.
     pub steps: Option<Steps>,
+    /// End the run when enough has been seen of it.
+    pub stop_after: Vec<StopAfter>,
     /// Limits of the watchdog.
     pub limits: Limits,
     /// How long a tree that was asked to end may take before it is killed.
@@ -59,6 +62,7 @@ impl Default for Options {
             max_log_bytes: 256 << 20,
             repeat: 1,
             steps: None,
+            stop_after: Vec::new(),
             limits: Limits::default(),
             grace: Duration::from_secs(5),
             duration: None,

@@ -22,6 +22,7 @@ use crate::marks::{Marks, parse_line};
 use crate::options::Options;
 use crate::recorder::Recorder;
 use crate::shm::SharedMemory;
+use crate::stop_after::Enough;
 
 /// Who signals every process of a job or container one by one (systemd, Slurm, `timeout`) needs a moment for
 /// it: only then the sentinel can tell whether the target got its own.
@@ -68,6 +69,7 @@ pub(crate) struct Session {
     /// How long the target stood still because of us.
     pub pause_ns: u64,
     pub heap: HeapWatch,
+    pub enough: Enough,
     pub started_ns: u64,
     /// Use of the binding limit when last words were last saved.
     pub last_words_bytes: u64,
@@ -110,6 +112,7 @@ impl Session {
             hurried: false,
             pause_ns: 0,
             heap: HeapWatch::new(options.heap),
+            enough: Enough::new(&options.stop_after),
             started_ns: 0,
             last_words_bytes: 0,
         }
@@ -119,6 +122,7 @@ impl Session {
     pub fn adopt(&mut self, child: i32, relay_pid: Option<i32>) {
         self.subject = Subject::Child(child);
         self.exit = None;
+        self.enough = Enough::new(&self.options.stop_after);
         self.relay_pid = relay_pid;
         if let Some(group) = &self.group {
             let _ = group.add(child);
@@ -151,8 +155,10 @@ impl Session {
                 self.recorder.tick();
                 self.look_at_heap();
                 self.guard();
+                self.enough.tick(self.peak_kib(), self.recorder.ticks().0);
                 due_ns = next_due(due_ns, self.next_look_ns());
             }
+            self.stop_when_enough(started_ns);
             let enough = self.options.samples.is_some_and(|samples| self.recorder.ticks().0 >= samples);
             self.stop_asked |= enough || end_ns.is_some_and(|end_ns| monotonic_ns() >= end_ns);
         }
@@ -424,6 +430,7 @@ impl Session {
         };
         if matches!(mark.what, MarkKind::Step(_)) {
             self.heap.step();
+            self.enough.step(mark.pid);
         }
         let at_ns = mark.at_ns;
         self.recorder.append(&Record::Mark(mark));

@@ -5,12 +5,15 @@
 
 pub mod allocs;
 mod chart;
+pub mod compare;
+mod figure;
 pub mod heap;
 mod hint;
 pub mod json;
 mod layout;
 pub mod ledger;
 mod sentence;
+pub mod sweep;
 mod table;
 pub mod term;
 pub mod text;

@@ -10,7 +10,7 @@ use crate::layout::{Style, Tone};
 /// the most important first: where the screen is narrow the others go.
 #[derive(Debug)]
 pub(crate) struct Table {
-    heads: Vec<&'static str>,
+    heads: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
@@ -19,8 +19,8 @@ const GAP: usize = 2;
 const LEAST_TEXT: usize = 12;
 
 impl Table {
-    pub(crate) fn new(heads: &[&'static str]) -> Self {
-        Self { heads: heads.to_vec(), rows: Vec::new() }
+    pub(crate) fn new(heads: &[&str]) -> Self {
+        Self { heads: heads.iter().map(|head| (*head).to_owned()).collect(), rows: Vec::new() }
     }
 
     pub(crate) fn row(&mut self, cells: Vec<String>) {
@@ -32,7 +32,7 @@ impl Table {
             self.rows.iter().map(|row| row.iter().map(|cell| style.safe(cell)).collect()).collect();
         let widths: Vec<usize> = (0..self.heads.len()).map(|column| self.width(&rows, column)).collect();
         let kept = kept(&widths, style.columns());
-        let heads: Vec<String> = self.heads.iter().map(|head| (*head).to_owned()).collect();
+        let heads: Vec<String> = self.heads.iter().map(|head| style.safe(head)).collect();
         let mut out = style.paint(&line(&heads, &widths, &kept, style), Tone::Faint) + "\n";
         for row in &rows {
             out += &line(row, &widths, &kept, style);

@@ -16,7 +16,10 @@ pub fn facts(manifest: &Manifest) -> Vec<(String, String)> {
     let host = &manifest.host;
     let mut facts: Vec<(String, String)> = command_facts(&manifest.command);
     facts.extend(manifest.environment.iter().map(|(name, value)| (format!("${name}"), value.clone())));
-    let limit = manifest.limit.as_ref().map(|limit| format!("{} ({})", crate::text::bytes(limit.bytes), limit.source));
+    let limit = manifest
+        .limit
+        .as_ref()
+        .map(|limit| format!("{} ({})", crate::text::bytes(limit.bytes), limit.source));
     let fixed = [
         ("host", host.name.clone()),
         ("kernel", host.kernel.clone()),
@@ -62,7 +65,8 @@ pub fn changes(base: &[(String, String)], other: &[(String, String)]) -> Vec<Fac
     };
     let added = other.iter().filter(|(name, _)| value(base, name).is_none());
     let names = base.iter().chain(added).map(|(name, _)| name);
-    let change = |name: &String| FactChange { what: name.clone(), base: value(base, name), other: value(other, name) };
+    let change =
+        |name: &String| FactChange { what: name.clone(), base: value(base, name), other: value(other, name) };
     names.map(change).filter(|change| change.base != change.other).collect()
 }
 
@@ -76,8 +80,12 @@ mod tests {
 
     #[test]
     fn a_changed_option_is_named_wherever_it_stands() {
-        let changed = changes(&words("python train.py --batch 16 --lr=0.1 -v"), &words("python train.py --lr=0.1 --batch 32"));
-        let told: Vec<_> = changed.iter().map(|c| (c.what.as_str(), c.base.as_deref(), c.other.as_deref())).collect();
+        let changed = changes(
+            &words("python train.py --batch 16 --lr=0.1 -v"),
+            &words("python train.py --lr=0.1 --batch 32"),
+        );
+        let told: Vec<_> =
+            changed.iter().map(|c| (c.what.as_str(), c.base.as_deref(), c.other.as_deref())).collect();
         assert_eq!(told, [("--batch", Some("16"), Some("32")), ("-v", Some("given"), None)]);
         assert!(changes(&words("a b"), &words("a b")).is_empty());
         assert_eq!(words("p --shift -1")[1], ("--shift".to_owned(), "-1".to_owned()));

@@ -46,7 +46,9 @@ pub struct Judged {
 
 impl Gate {
     pub fn parse(text: &str) -> Result<Self, String> {
-        let place = text.find(['>', '<']).ok_or_else(|| format!("`{text}` has no > or <; write for example 'peak > +5%'"))?;
+        let place = text
+            .find(['>', '<'])
+            .ok_or_else(|| format!("`{text}` has no > or <; write for example 'peak > +5%'"))?;
         let (metric, rest) = text.split_at(place);
         let above = rest.starts_with('>');
         let bound = rest.trim_start_matches(['>', '<', '=']).trim();
@@ -54,18 +56,28 @@ impl Gate {
         if metric.is_empty() || metric.contains(char::is_whitespace) {
             return Err(format!("`{metric}` is no figure; for example peak, leak, step-time"));
         }
-        Ok(Self { text: text.trim().to_owned(), metric: metric.to_owned(), above, bound: parse_bound(bound)? })
+        Ok(Self {
+            text: text.trim().to_owned(),
+            metric: metric.to_owned(),
+            above,
+            bound: parse_bound(bound)?,
+        })
     }
 
     /// Judges a figure that both sides have.
     pub fn judge(&self, unit: Unit, other: &Stat, difference: &Difference) -> Judged {
-        let scale = self.scale(difference);
+        let scale = Self::scale(difference);
         let (limit, wanted) = match self.bound {
             Bound::Value(limit, unit) | Bound::Change(limit, unit) => (limit, Some(unit)),
             Bound::Share(limit) => (limit, None),
         };
         if let Some(wanted) = wanted.filter(|wanted| *wanted != unit) {
-            return self.unknown(&format!("{} is {}, not {}", self.metric, unit_name(unit), unit_name(wanted)));
+            return self.unknown(&format!(
+                "{} is {}, not {}",
+                self.metric,
+                unit_name(unit),
+                unit_name(wanted)
+            ));
         }
         let (value, low, high) = match self.bound {
             Bound::Value(..) => (other.mean, other.interval().0, other.interval().1),
@@ -80,7 +92,8 @@ impl Gate {
     }
 
     fn judgement(&self, limit: f64, value: f64, low: f64, high: f64) -> Judgement {
-        let (beyond, surely) = if self.above { (value > limit, low > limit) } else { (value < limit, high < limit) };
+        let (beyond, surely) =
+            if self.above { (value > limit, low > limit) } else { (value < limit, high < limit) };
         match (beyond, surely) {
             (true, true) => Judgement::Broken,
             (true, false) => Judgement::NotEnoughEvidence,
@@ -88,7 +101,7 @@ impl Gate {
         }
     }
 
-    fn scale(&self, difference: &Difference) -> Option<f64> {
+    fn scale(difference: &Difference) -> Option<f64> {
         let share = difference.share?;
         // A change of exactly nothing has a share of zero and no scale of its own.
         if difference.change == 0.0 { Some(0.0) } else { Some(share / difference.change) }
@@ -155,8 +168,10 @@ mod tests {
     use crate::metric::Metric;
 
     fn stat(values: &[f64], unit: Unit) -> Stat {
-        let metrics: Vec<Metric> =
-            values.iter().map(|v| Metric { name: "peak".into(), unit, value: *v, low: *v, high: *v }).collect();
+        let metrics: Vec<Metric> = values
+            .iter()
+            .map(|v| Metric { name: "peak".into(), unit, value: *v, low: *v, high: *v })
+            .collect();
         Stat::of(&metrics.iter().collect::<Vec<_>>(), 0.0).unwrap()
     }
 
@@ -189,10 +204,17 @@ mod tests {
     #[test]
     fn units_must_agree() {
         let base = stat(&[1e6; 3], Unit::BytesPerMinute);
-        let told = Gate::parse("leak > 1MB/step").unwrap().judge(Unit::BytesPerMinute, &base, &difference(&base, &base));
+        let told = Gate::parse("leak > 1MB/step").unwrap().judge(
+            Unit::BytesPerMinute,
+            &base,
+            &difference(&base, &base),
+        );
         assert_eq!(told.judgement, Judgement::NotEnoughEvidence);
         assert!(told.reason.contains("per minute"), "{}", told.reason);
-        assert_eq!(judged("step-time > +10ms", &[1.0, 1.001], &[1.1, 1.101], Unit::Seconds), Judgement::Broken);
+        assert_eq!(
+            judged("step-time > +10ms", &[1.0, 1.001], &[1.1, 1.101], Unit::Seconds),
+            Judgement::Broken
+        );
     }
 
     #[test]
@@ -208,6 +230,8 @@ mod tests {
             let said = Gate::parse(absurd).unwrap_err();
             assert!(said.contains(why), "{absurd}: {said}");
         }
-        assert!(Gate::parse("category.activations>2GiB").is_ok() && Gate::parse("ledger.held > 500MiB").is_ok());
+        assert!(
+            Gate::parse("category.activations>2GiB").is_ok() && Gate::parse("ledger.held > 500MiB").is_ok()
+        );
     }
 }

@@ -79,7 +79,8 @@ pub fn compare(base: &Side, others: &[Side], gates: &[Gate]) -> Comparison {
 fn versus(base: &Side, other: &Side, gates: &[Gate]) -> Versus {
     let changes = changes(base, other);
     let points = points(base, other);
-    let (base_runs, other_runs): (Vec<&Run>, Vec<&Run>) = (base.runs.iter().collect(), other.runs.iter().collect());
+    let (base_runs, other_runs): (Vec<&Run>, Vec<&Run>) =
+        (base.runs.iter().collect(), other.runs.iter().collect());
     let mut kinds = object::changes(&base_runs, &other_runs);
     if !base.kinds.is_empty() && !other.kinds.is_empty() {
         kinds = object::between(&base.kinds, &other.kinds);
@@ -136,7 +137,8 @@ fn judge(gate: &Gate, changes: &[Change], points: &[PointChange], base: &Side, o
     }
     let judged = points.iter().map(|point| {
         let mut judged = of(&point.changes).unwrap_or_else(|| gate.unknown(&why_absent(gate, base, other)));
-        let params: Vec<String> = point.params.iter().map(|(name, value)| format!("{name}={}", value.text)).collect();
+        let params: Vec<String> =
+            point.params.iter().map(|(name, value)| format!("{name}={}", value.text)).collect();
         judged.gate = format!("{} at {}", judged.gate, params.join(" "));
         judged
     });
@@ -151,7 +153,12 @@ fn why_absent(gate: &Gate, base: &Side, other: &Side) -> String {
                 return format!("{}: {why}", side.name);
             }
             let first = side.points.first().map_or(side, |(_, point)| point);
-            return format!("{} has no figure `{}`; it has {}", side.name, gate.metric, first.names().join(", "));
+            return format!(
+                "{} has no figure `{}`; it has {}",
+                side.name,
+                gate.metric,
+                first.names().join(", ")
+            );
         }
     }
     format!("`{}` is measured in different units", gate.metric)
@@ -162,7 +169,7 @@ fn notes(base: &Side, other: &Side, changes: &[Change]) -> Vec<String> {
     if changes.iter().any(|change| change.difference.assumed) && base.what == "run" {
         let percent = stat::SINGLE_NOISE * 100.0;
         notes.push(format!(
-            "single runs: their noise is not known; {percent} % is assumed. Repeats tell it:  nilo run --repeat 5"
+            "single runs: their noise is not known; {percent} % of the peak is assumed. Repeats tell it:  nilo run --repeat 5"
         ));
     }
     notes

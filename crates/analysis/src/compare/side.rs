@@ -39,20 +39,32 @@ impl Side {
         let samples: Vec<Vec<Metric>> = runs.iter().flat_map(samples).collect();
         let slack = runs.iter().map(|run| run.about.counter_slack_bytes).max().unwrap_or(0) as f64;
         let absent = runs.iter().filter_map(no_leak).map(|why| ("leak".to_owned(), why)).take(1).collect();
-        let failed = runs.iter().filter(|run| run.exit.code.is_some_and(|code| code != 0) || run.exit.signal.is_some());
+        let failed = runs
+            .iter()
+            .filter(|run| run.exit.code.is_some_and(|code| code != 0) || run.exit.signal.is_some());
         let failed = failed.filter(|run| run.exit.cause != crate::model::Cause::Enough).count();
         let notes = (failed > 0).then(|| format!("{name}: {failed} of {} runs failed", runs.len()));
         let what = if samples.len() > 1 { "repeats" } else { "run" };
-        Self { name: name.to_owned(), what, facts, samples, runs, slack, absent, notes: notes.into_iter().collect(), ..Self::default() }
+        Self {
+            name: name.to_owned(),
+            what,
+            facts,
+            samples,
+            runs,
+            slack,
+            absent,
+            notes: notes.into_iter().collect(),
+            ..Self::default()
+        }
     }
 
     pub fn of_heap(name: &str, heap: &Heap<'_>) -> Self {
         let summary = heap.summary();
         let grouping = Grouping { by: By::Kind, top: None, ..Grouping::default() };
         let rows = heap.table(&heap.all(), grouping).map(|table| table.rows).unwrap_or_default();
-        let kinds = rows.into_iter().map(|row| {
-            (row.kind, ((row.bytes + row.payload_bytes) as f64, row.count as f64))
-        });
+        let kinds = rows
+            .into_iter()
+            .map(|row| (row.kind, ((row.bytes + row.payload_bytes) as f64, row.count as f64)));
         let bytes = |name: &str, value: u64| {
             let value = value as f64;
             Metric { name: name.into(), unit: Unit::Bytes, value, low: value, high: value }
@@ -62,8 +74,18 @@ impl Side {
             bytes("heap.objects", summary.bytes),
             bytes("heap.payload", summary.payload_bytes),
         ];
-        let facts = vec![("python".to_owned(), summary.python.clone()), ("command".to_owned(), summary.command.clone())];
-        Self { name: name.to_owned(), what: "heap snapshot", facts, samples: vec![metrics], kinds: kinds.collect(), ..Self::default() }
+        let facts = vec![
+            ("python".to_owned(), summary.python.clone()),
+            ("command".to_owned(), summary.command.clone()),
+        ];
+        Self {
+            name: name.to_owned(),
+            what: "heap snapshot",
+            facts,
+            samples: vec![metrics],
+            kinds: kinds.collect(),
+            ..Self::default()
+        }
     }
 
     /// A sweep: its parameter sets, each with its runs that went well.
@@ -79,7 +101,14 @@ impl Side {
             }
         }
         let facts = vec![("command".to_owned(), sweep.command.join(" "))];
-        Self { name: name.to_owned(), what: "sweep", facts, points, notes: sweep.notes.clone(), ..Self::default() }
+        Self {
+            name: name.to_owned(),
+            what: "sweep",
+            facts,
+            points,
+            notes: sweep.notes.clone(),
+            ..Self::default()
+        }
     }
 
     pub(super) fn figures(&self, name: &str) -> Vec<&Metric> {

@@ -8,8 +8,13 @@ use serde::Serialize;
 use crate::fit::student::t_95;
 use crate::metric::{Metric, Unit};
 
-/// Assumed standard error of a run that was not repeated, as a share: peaks of the same command differ by some percent.
+/// Assumed standard error of a run that was not repeated, as a share: peaks of the same command differ by some percent,
+/// times and what is sampled now and then by far more.
 pub const SINGLE_NOISE: f64 = 0.015;
+const SINGLE_NOISE_SAMPLED: f64 = 0.25;
+/// Figures that the kernel keeps itself, or that are counted.
+const STEADY: [&str; 8] =
+    ["peak", "largest", "cgroup", "gpu", "leak", "heap", "heap.objects", "heap.payload"];
 
 /// One figure over the runs of one side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -23,15 +28,20 @@ pub struct Stat {
     pub bounds_high: f64,
     /// How far a counter may lag.
     pub slack: f64,
+    /// Noise that is assumed of a single run, as a share.
+    #[serde(skip)]
+    assumed: f64,
 }
 
 impl Stat {
     pub fn of(metrics: &[&Metric], slack: f64) -> Option<Self> {
         let count = metrics.len();
-        let mean_of = |value: fn(&Metric) -> f64| metrics.iter().map(|m| value(m)).sum::<f64>() / count as f64;
+        let mean_of =
+            |value: fn(&Metric) -> f64| metrics.iter().map(|m| value(m)).sum::<f64>() / count as f64;
         let mean = mean_of(|m| m.value);
         let squares: f64 = metrics.iter().map(|m| (m.value - mean).powi(2)).sum();
         let deviation = (count > 1).then(|| (squares / (count as f64 - 1.0)).sqrt());
+        let steady = metrics.first().is_some_and(|m| STEADY.contains(&m.name.as_str()));
         let by_size = metrics.first().is_some_and(|m| m.unit == Unit::Bytes);
         (count > 0).then(|| Self {
             runs: count,
@@ -40,14 +50,15 @@ impl Stat {
             bounds_low: mean_of(|m| m.low),
             bounds_high: mean_of(|m| m.high),
             slack: if by_size { slack } else { 0.0 },
+            assumed: if steady { SINGLE_NOISE } else { SINGLE_NOISE_SAMPLED },
         })
     }
 
     /// 95 % interval of the mean.
     pub fn interval(&self) -> (f64, f64) {
-        let noise = self.deviation.map_or(0.0, |deviation| {
-            t_95(self.runs as f64 - 1.0) * deviation / (self.runs as f64).sqrt()
-        });
+        let noise = self
+            .deviation
+            .map_or(0.0, |deviation| t_95(self.runs as f64 - 1.0) * deviation / (self.runs as f64).sqrt());
         let half = noise + self.slack;
         (self.bounds_low.min(self.mean) - half, self.bounds_high.max(self.mean) + half)
     }
@@ -106,7 +117,7 @@ fn error(base: &Stat, other: &Stat) -> (f64, f64) {
         }
         (Some(known), None) => (f64::sqrt(squared(base, known) + known * known), base.runs as f64 - 1.0),
         (None, Some(known)) => (f64::sqrt(squared(other, known) + known * known), other.runs as f64 - 1.0),
-        (None, None) => (SINGLE_NOISE * base.mean.abs().hypot(other.mean.abs()), f64::INFINITY),
+        (None, None) => (base.assumed * base.mean.abs().hypot(other.mean.abs()), f64::INFINITY),
     }
 }
 

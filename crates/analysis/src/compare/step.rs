@@ -36,7 +36,9 @@ pub fn align(base: &[&Run], other: &[&Run]) -> Option<Alignment> {
     let (base, other) = (levels(base), levels(other));
     let both: Vec<StepChange> = base
         .iter()
-        .filter_map(|(step, a)| Some(StepChange { step: *step, base_bytes: *a, other_bytes: *other.get(step)? }))
+        .filter_map(|(step, a)| {
+            Some(StepChange { step: *step, base_bytes: *a, other_bytes: *other.get(step)? })
+        })
         .collect();
     let differ = |change: &&StepChange| {
         (change.other_bytes - change.base_bytes).abs() > (SHARE * change.base_bytes).max(LEAST_BYTES)

@@ -106,7 +106,8 @@ fn row(terms: &[Term], scales: &[f64], x: &[f64]) -> [f64; MOST] {
 
 /// All laws that the points can carry.
 pub(super) fn all(axes: usize, groups: &[Group], shape: Shape) -> Vec<Candidate> {
-    let varying: Vec<Term> = library(axes, shape.may_fall).into_iter().filter(|term| varies(term, groups)).collect();
+    let varying: Vec<Term> =
+        library(axes, shape.may_fall).into_iter().filter(|term| varies(term, groups)).collect();
     let constant = Term::constant(axes);
     let mut found = Vec::new();
     subsets(&varying, MOST_VARYING, &mut |subset| {
@@ -127,7 +128,12 @@ fn varies(term: &Term, groups: &[Group]) -> bool {
 }
 
 fn subsets<'a>(terms: &'a [Term], most: usize, visit: &mut impl FnMut(&[&'a Term])) {
-    fn extend<'a>(rest: &'a [Term], taken: &mut Vec<&'a Term>, most: usize, visit: &mut impl FnMut(&[&'a Term])) {
+    fn extend<'a>(
+        rest: &'a [Term],
+        taken: &mut Vec<&'a Term>,
+        most: usize,
+        visit: &mut impl FnMut(&[&'a Term]),
+    ) {
         visit(taken);
         if taken.len() == most {
             return;
@@ -158,7 +164,8 @@ fn solved(terms: Vec<Term>, groups: &[Group]) -> Option<Candidate> {
     }
     let scales: Vec<f64> = terms.iter().map(|term| scale(term, groups)).collect();
     let solution = sums(&terms, &scales, groups).solve()?;
-    let misfit = groups.iter().map(|group| relative(&solution, &row(&terms, &scales, &group.x), group).powi(2)).sum();
+    let misfit =
+        groups.iter().map(|group| relative(&solution, &row(&terms, &scales, &group.x), group).powi(2)).sum();
     let candidate = Candidate { terms, scales, solution, free: 0, misfit, loo: None };
     candidate.is_physical(groups).then_some(candidate)
 }
@@ -204,7 +211,8 @@ fn power_law(axes: usize, groups: &[Group]) -> Option<Candidate> {
     let mut best = best_power(groups)?;
     let mut squares = 0.0;
     for (place, group) in groups.iter().enumerate() {
-        let others: Vec<Group> = groups.iter().enumerate().filter(|(n, _)| *n != place).map(|(_, g)| g.clone()).collect();
+        let others: Vec<Group> =
+            groups.iter().enumerate().filter(|(n, _)| *n != place).map(|(_, g)| g.clone()).collect();
         squares += (best_power(&others)?.value(&group.x) / group.y - 1.0).powi(2);
     }
     best.loo = Some((squares / groups.len() as f64).sqrt());

@@ -7,6 +7,8 @@
 //! 1 % of a large one. The one invariant: no interval is narrower than what repeats, left-out points and
 //! rival laws that are nearly as good allow.
 
+#![allow(clippy::float_cmp, reason = "exponents and parameters are compared as they were typed")]
+
 mod candidate;
 mod solve;
 pub mod student;
@@ -84,14 +86,20 @@ pub fn fit(names: &[String], samples: &[Sample], shape: Shape) -> Option<Law> {
     let chosen = if groups.len() <= 2 { exact(&candidates) } else { choose(&candidates) }?.clone();
     let rivals = rivals(&candidates, &chosen);
     let noise = noise(&chosen, &groups);
-    let freedom = groups.len().checked_sub(chosen.parameters()).filter(|freedom| *freedom > 0 && groups.len() > 2);
+    let freedom =
+        groups.len().checked_sub(chosen.parameters()).filter(|freedom| *freedom > 0 && groups.len() > 2);
     let quantile = freedom.map(|freedom| student::t_95(freedom as f64));
     let loo_error = chosen.loo.filter(|_| groups.len() > 2);
     Some(Law {
         names: names.to_vec(),
         kind: kind(&chosen.terms),
         coefficients: chosen.coefficients(),
-        ci95: chosen.errors().iter().zip(chosen.coefficients()).map(|(e, c)| ci(c, *e * noise, quantile)).collect(),
+        ci95: chosen
+            .errors()
+            .iter()
+            .zip(chosen.coefficients())
+            .map(|(e, c)| ci(c, *e * noise, quantile))
+            .collect(),
         terms: chosen.terms.clone(),
         loo_error,
         points: groups.len(),
@@ -127,7 +135,8 @@ fn exact(candidates: &[Candidate]) -> Option<&Candidate> {
 fn rivals(candidates: &[Candidate], chosen: &Candidate) -> Vec<Candidate> {
     let Some(error) = chosen.loo else { return Vec::new() };
     let limit = (error * RIVAL).max(error + LEAST_NOISE);
-    let near = |c: &&Candidate| c.loo.is_some_and(|loo| loo <= limit) && c.parameters() <= chosen.parameters() + 1;
+    let near =
+        |c: &&Candidate| c.loo.is_some_and(|loo| loo <= limit) && c.parameters() <= chosen.parameters() + 1;
     let mut rivals: Vec<Candidate> = candidates.iter().filter(near).cloned().collect();
     rivals.sort_by(|a, b| a.loo.unwrap_or(f64::MAX).total_cmp(&b.loo.unwrap_or(f64::MAX)));
     rivals.truncate(MOST_RIVALS);
@@ -178,7 +187,12 @@ impl Law {
         let low = others().fold(f64::INFINITY, f64::min);
         let high = others().fold(0.0, f64::max);
         let beyond = Some(self.stretch(x)).filter(|factor| *factor > FARTHEST);
-        Prediction { value, low: half.map(|h| (low - h).max(0.0).min(value)), high: half.map(|h| (high + h).max(value)), beyond }
+        Prediction {
+            value,
+            low: half.map(|h| (low - h).max(0.0).min(value)),
+            high: half.map(|h| (high + h).max(value)),
+            beyond,
+        }
     }
 
     fn half_width(&self, x: &[f64], value: f64) -> Option<f64> {
@@ -190,7 +204,13 @@ impl Law {
     /// The largest ratio by which a parameter lies outside what was measured; 1 inside.
     pub fn stretch(&self, x: &[f64]) -> f64 {
         let ratio = |(x, (low, high)): (&f64, &(f64, f64))| {
-            if x > high { x / high.max(f64::MIN_POSITIVE) } else if x < low { low / x.max(f64::MIN_POSITIVE) } else { 1.0 }
+            if x > high {
+                x / high.max(f64::MIN_POSITIVE)
+            } else if x < low {
+                low / x.max(f64::MIN_POSITIVE)
+            } else {
+                1.0
+            }
         };
         x.iter().zip(&self.range).map(ratio).fold(1.0, f64::max)
     }

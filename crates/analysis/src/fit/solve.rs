@@ -7,7 +7,7 @@ pub(super) const MOST: usize = 5;
 
 type Square = [[f64; MOST]; MOST];
 
-/// Sums of a weighted system: `gram` = XᵀWX, `side` = XᵀWy.
+/// Sums of a weighted system: `gram` is `XᵀWX`, `side` is `XᵀWy`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Normal {
     pub(super) terms: usize,
@@ -78,7 +78,8 @@ fn invert(matrix: &Square, size: usize) -> Option<Square> {
         row[i] = 1.0;
     }
     for column in 0..size {
-        let pivot = (column..size).max_by(|a, b| left[*a][column].abs().total_cmp(&left[*b][column].abs()))?;
+        let pivot =
+            (column..size).max_by(|a, b| left[*a][column].abs().total_cmp(&left[*b][column].abs()))?;
         left.swap(column, pivot);
         right.swap(column, pivot);
         let scale = left[column][column];
@@ -115,7 +116,10 @@ mod tests {
             normal.add(&[1.0, f64::from(x)], 3.0 + 2.0 * f64::from(x), 1.0);
         }
         let solution = normal.solve().unwrap();
-        assert!((solution.coefficients()[0] - 3.0).abs() < 1e-12 && (solution.value(&[1.0, 9.0]) - 21.0).abs() < 1e-12);
+        assert!(
+            (solution.coefficients()[0] - 3.0).abs() < 1e-12
+                && (solution.value(&[1.0, 9.0]) - 21.0).abs() < 1e-12
+        );
         assert!((solution.leverage(&[1.0, 2.0]) - 0.2).abs() < 1e-12, "1/n in the middle");
     }
 

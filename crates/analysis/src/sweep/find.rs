@@ -4,6 +4,8 @@
 //! A run that crossed the limit was ended by the watchdog; it tells that its value is too large, and no size.
 //! The one invariant: what is called `largest` has run, and fitted.
 
+#![allow(clippy::float_cmp, reason = "candidates are compared with themselves")]
+
 use crate::fit::{self, Law, Sample, Shape};
 
 /// Most runs of one search.
@@ -71,9 +73,10 @@ struct Bracket {
 /// What to do after these runs.
 pub fn next(search: &Search, tried: &[Tried]) -> Next {
     let bracket = bracket(search, tried);
-    let Some(first) = search.candidates.first() else { return done(search, tried, &bracket, false) };
     let Some(fits) = bracket.fits else {
-        return if bracket.over == 0 { done(search, tried, &bracket, false) } else { below(search, first, &bracket) };
+        let first = search.candidates.first().filter(|_| bracket.over > 0);
+        // Nothing fits yet: the smallest decides whether anything does.
+        return first.map_or_else(|| done(search, tried, &bracket, false), |first| Next::Try(*first));
     };
     if bracket.over <= fits + 1 {
         return done(search, tried, &bracket, false);
@@ -82,20 +85,19 @@ pub fn next(search: &Search, tried: &[Tried]) -> Next {
         return done(search, tried, &bracket, true);
     }
     match guess(search, tried, fits, bracket.over) {
-        Some(place) => search.candidates.get(place).map_or_else(|| done(search, tried, &bracket, false), |x| Next::Try(*x)),
+        Some(place) => search
+            .candidates
+            .get(place)
+            .map_or_else(|| done(search, tried, &bracket, false), |x| Next::Try(*x)),
         None => done(search, tried, &bracket, false),
     }
-}
-
-/// Nothing fits yet: the smallest, which decides whether anything does.
-fn below(search: &Search, first: &f64, bracket: &Bracket) -> Next {
-    if bracket.over > 0 { Next::Try(*first) } else { done(search, &[], bracket, false) }
 }
 
 fn bracket(search: &Search, tried: &[Tried]) -> Bracket {
     let place = |x: f64| search.candidates.iter().position(|c| *c == x);
     let fit = |t: &&Tried| t.y.is_some_and(|y| y <= search.limit);
-    let over = tried.iter().filter(|t| !fit(t)).filter_map(|t| place(t.x)).min().unwrap_or(search.candidates.len());
+    let over =
+        tried.iter().filter(|t| !fit(t)).filter_map(|t| place(t.x)).min().unwrap_or(search.candidates.len());
     let fits = tried.iter().filter(fit).filter_map(|t| place(t.x)).filter(|p| *p < over).max();
     Bracket { fits, over }
 }
@@ -119,7 +121,9 @@ fn guess(search: &Search, tried: &[Tried], fits: usize, over: usize) -> Option<u
     if contradicted {
         return middle(search, fits, over);
     }
-    if predicted == fits || at(predicted) <= at(fits) * (1.0 + RESOLUTION) && predicted > fits && tried.len() > 2 {
+    if predicted == fits
+        || at(predicted) <= at(fits) * (1.0 + RESOLUTION) && predicted > fits && tried.len() > 2
+    {
         return None;
     }
     Some(predicted.min(last_below(search, at(fits) * STRIDE * STRIDE).max(fits + 1)))
@@ -161,7 +165,8 @@ fn done(search: &Search, tried: &[Tried], bracket: &Bracket, gave_up: bool) -> N
     };
     let highest = bracket.over.checked_sub(1).and_then(at);
     let largest = bracket.fits.and_then(at);
-    let high = within(|p| p.low).map(|high| highest.map_or(high, |highest| high.min(highest)).max(largest.unwrap_or(0.0)));
+    let high = within(|p| p.low)
+        .map(|high| highest.map_or(high, |highest| high.min(highest)).max(largest.unwrap_or(0.0)));
     Next::Done(Answer {
         largest,
         low: within(|p| p.high).map(|low| high.map_or(low, |high| low.min(high))),

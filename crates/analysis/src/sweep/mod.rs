@@ -42,7 +42,11 @@ pub struct Limited {
 
 impl Limited {
     pub fn search(&self) -> Search {
-        Search { name: self.name.clone(), candidates: self.candidates.clone(), limit: self.limit_bytes as f64 }
+        Search {
+            name: self.name.clone(),
+            candidates: self.candidates.clone(),
+            limit: self.limit_bytes as f64,
+        }
     }
 }
 
@@ -77,7 +81,11 @@ fn size(run: &Run, at: &At) -> Size {
             of.map(|phase| (None, phase.peak_bytes)).max_by_key(|(_, peak)| *peak)
         }
     };
-    Size { at: at.clone(), end_bytes: found.and_then(|(end, _)| end), peak_bytes: found.map(|(_, peak)| peak) }
+    Size {
+        at: at.clone(),
+        end_bytes: found.and_then(|(end, _)| end),
+        peak_bytes: found.map(|(_, peak)| peak),
+    }
 }
 
 /// Table, laws and answers of what has been run so far.
@@ -85,7 +93,8 @@ pub fn sweep(question: &Question, runs: Vec<PointRun>) -> Sweep {
     let names = names(&runs);
     let varying: Vec<String> = names.iter().filter(|name| varies(&runs, name)).cloned().collect();
     let groups = grouped(&runs, &varying, question.find.as_ref());
-    let groups = groups.into_iter().map(|(fixed, members)| group(question, &varying, fixed, &members)).collect();
+    let groups =
+        groups.into_iter().map(|(fixed, members)| group(question, &varying, fixed, &members)).collect();
     let mut sweep = Sweep {
         command: question.command.clone(),
         names,
@@ -113,9 +122,14 @@ fn varies(runs: &[PointRun], name: &str) -> bool {
 }
 
 /// Runs by the parameters that no law is fitted over; a search stands for itself in each combination of the others.
-fn grouped<'a>(runs: &'a [PointRun], varying: &[String], find: Option<&Limited>) -> Vec<(Point, Vec<&'a PointRun>)> {
+fn grouped<'a>(
+    runs: &'a [PointRun],
+    varying: &[String],
+    find: Option<&Limited>,
+) -> Vec<(Point, Vec<&'a PointRun>)> {
     let searched = |name: &str| find.is_some_and(|find| find.name == name);
-    let is_fixed = |name: &str| !searched(name) && (find.is_some() || !varying.iter().any(|known| known == name));
+    let is_fixed =
+        |name: &str| !searched(name) && (find.is_some() || !varying.iter().any(|known| known == name));
     let mut groups: BTreeMap<Vec<String>, (Point, Vec<&PointRun>)> = BTreeMap::new();
     for run in runs {
         let fixed: Point = run.params.iter().filter(|(name, _)| is_fixed(name)).cloned().collect();
@@ -138,7 +152,9 @@ fn group(question: &Question, varying: &[String], fixed: Point, members: &[&Poin
 }
 
 fn agrees(params: &Point, fixed: &Point) -> bool {
-    params.iter().all(|(name, value)| fixed.iter().all(|(known, its)| known != name || its.text == value.text))
+    params
+        .iter()
+        .all(|(name, value)| fixed.iter().all(|(known, its)| known != name || its.text == value.text))
 }
 
 /// A law for each figure that all runs that went well have.
@@ -167,7 +183,12 @@ fn predict(params: &Point, axes: &[String], metric: &str, laws: &[MetricLaw]) ->
     let x: Option<Vec<f64>> = axes.iter().map(|axis| number(params, axis)).collect();
     let law = laws.iter().find(|law| law.metric == metric);
     let prediction = law.zip(x).map(|(law, x)| law.law.predict(&x));
-    Asked { params: params.clone(), metric: metric.to_owned(), unit: law.map_or(Unit::Bytes, |law| law.unit), prediction }
+    Asked {
+        params: params.clone(),
+        metric: metric.to_owned(),
+        unit: law.map_or(Unit::Bytes, |law| law.unit),
+        prediction,
+    }
 }
 
 /// What the search tried, the largest of repeats; a run that did not go well is too large.
@@ -219,11 +240,18 @@ fn notes(sweep: &Sweep) -> Vec<String> {
     missing.dedup();
     if !missing.is_empty() {
         let runs = count(Outcome::Enough);
-        notes.push(format!("{runs} of {} runs were ended early: no {} seen", sweep.runs.len(), missing.join(" or ")));
+        notes.push(format!(
+            "{runs} of {} runs were ended early: no {} seen",
+            sweep.runs.len(),
+            missing.join(" or ")
+        ));
     }
     let lost = sweep.runs.iter().filter(|run| !run.outcome.ran()).count();
     if lost > 0 {
-        notes.push(format!("{lost} of {} runs did not end well: they are in the table, not in the laws", sweep.runs.len()));
+        notes.push(format!(
+            "{lost} of {} runs did not end well: they are in the table, not in the laws",
+            sweep.runs.len()
+        ));
     }
     let few = sweep.groups.iter().flat_map(|group| &group.laws).any(|law| law.law.loo_error.is_none());
     if few {
@@ -231,12 +259,17 @@ fn notes(sweep: &Sweep) -> Vec<String> {
     }
     let grows = sweep.runs.iter().filter(|run| run.outcome.ran() && grows(run)).count();
     if grows > 0 {
-        notes.push(format!("{grows} of {} runs grow with their steps: a longer run needs more than its peak here", sweep.runs.len()));
+        notes.push(format!(
+            "{grows} of {} runs grow with their steps: a longer run needs more than its peak here",
+            sweep.runs.len()
+        ));
     }
     notes
 }
 
 fn grows(run: &PointRun) -> bool {
     let leak = metric::named(&run.metrics, "leak");
-    leak.is_some_and(|leak| leak.low > 0.0 && leak.value * signed(run.steps) as f64 > 0.02 * run.peak_bytes.unwrap_or(0) as f64)
+    leak.is_some_and(|leak| {
+        leak.low > 0.0 && leak.value * signed(run.steps) as f64 > 0.02 * run.peak_bytes.unwrap_or(0) as f64
+    })
 }

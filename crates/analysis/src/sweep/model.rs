@@ -117,7 +117,9 @@ impl Serialize for Value {
     /// A number where it is one.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.number {
-            Some(number) if number.fract() == 0.0 && number.abs() < 9e15 => serializer.serialize_i64(number as i64),
+            Some(number) if number.fract() == 0.0 && number.abs() < 9e15 => {
+                serializer.serialize_i64(number as i64)
+            }
             Some(number) => serializer.serialize_f64(number),
             None => serializer.serialize_str(&self.text),
         }

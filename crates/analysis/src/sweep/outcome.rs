@@ -49,8 +49,14 @@ impl Outcome {
 }
 
 /// Words of an allocation that failed: Python, C++, torch and CUDA, the C library.
-const OUT_OF_MEMORY: [&str; 6] =
-    ["MemoryError", "std::bad_alloc", "out of memory", "OutOfMemoryError", "can't allocate memory", "Cannot allocate memory"];
+const OUT_OF_MEMORY: [&str; 6] = [
+    "MemoryError",
+    "std::bad_alloc",
+    "out of memory",
+    "OutOfMemoryError",
+    "can't allocate memory",
+    "Cannot allocate memory",
+];
 
 fn says_out_of_memory(said: &str) -> bool {
     OUT_OF_MEMORY.iter().any(|words| said.contains(words))
@@ -64,7 +70,8 @@ const CHECKPOINT: [&str; 3] = ["checkpoint", "save", "snapshot"];
 pub fn not_covered(run: &Run) -> Vec<&'static str> {
     let names: Vec<String> = run.phases.iter().map(|phase| phase.name.to_lowercase()).collect();
     let notes: Vec<String> = run.notes.iter().map(|note| note.text.to_lowercase()).collect();
-    let seen = |words: &[&str]| names.iter().chain(&notes).any(|name| words.iter().any(|word| name.contains(word)));
+    let seen =
+        |words: &[&str]| names.iter().chain(&notes).any(|name| words.iter().any(|word| name.contains(word)));
     let missing = [("evaluation", seen(&EVALUATION)), ("checkpoint", seen(&CHECKPOINT))];
     missing.into_iter().filter(|(_, seen)| !seen).map(|(what, _)| what).collect()
 }

@@ -45,7 +45,8 @@ pub type Point = Vec<(String, Value)>;
 
 /// `batch=16,32,64`, `batch=16..1024*2`, `window=1..9+2`, `optimizer=adam,sgd`.
 pub fn parse_axis(word: &str) -> Result<Axis, String> {
-    let (name, list) = word.split_once('=').ok_or_else(|| format!("`{word}` has no =; write for example batch=16,32,64"))?;
+    let (name, list) =
+        word.split_once('=').ok_or_else(|| format!("`{word}` has no =; write for example batch=16,32,64"))?;
     if !is_name(name) {
         return Err(format!("`{name}` is no name for a parameter"));
     }
@@ -71,7 +72,9 @@ fn is_name(name: &str) -> bool {
 
 /// `16` and `1024*2` (factor 2), `9+2` (step 2), `9` (step 1): both ends belong to it.
 fn parse_range(from: &str, to: &str) -> Result<Vec<Value>, String> {
-    let number = |text: &str| text.parse::<f64>().ok().filter(|n| n.is_finite()).ok_or_else(|| format!("`{text}` is no number"));
+    let number = |text: &str| {
+        text.parse::<f64>().ok().filter(|n| n.is_finite()).ok_or_else(|| format!("`{text}` is no number"))
+    };
     let (to, factor, step) = match (to.split_once('*'), to.split_once('+')) {
         (Some((to, factor)), _) => (to, Some(number(factor)?), 0.0),
         (None, Some((to, step))) => (to, None, number(step)?),
@@ -85,7 +88,8 @@ fn parse_range(from: &str, to: &str) -> Result<Vec<Value>, String> {
         return Err("a range needs a step above 0 (1..9+2) or a factor above 1 (16..1024*2)".to_owned());
     }
     let nth = |n: usize| factor.map_or(from + step * n as f64, |factor| from * factor.powi(n as i32));
-    let values: Vec<Value> = (0..MOST_VALUES).map(nth).take_while(|x| *x <= to * (1.0 + 1e-9)).map(Value::of).collect();
+    let values: Vec<Value> =
+        (0..MOST_VALUES).map(nth).take_while(|x| *x <= to * (1.0 + 1e-9)).map(Value::of).collect();
     if values.len() == MOST_VALUES { Err(format!("more than {MOST_VALUES} values")) } else { Ok(values) }
 }
 
@@ -93,13 +97,16 @@ fn parse_range(from: &str, to: &str) -> Result<Vec<Value>, String> {
 pub fn parse_sets(text: &str) -> Result<Vec<Point>, String> {
     let start = text.trim_start();
     let rows = if start.starts_with(['{', '[']) { parse_json(start) } else { parse_csv(start) }?;
-    let first: Vec<&str> = rows.first().ok_or("the file has no parameter set")?.iter().map(|(name, _)| name.as_str()).collect();
+    let first: Vec<&str> =
+        rows.first().ok_or("the file has no parameter set")?.iter().map(|(name, _)| name.as_str()).collect();
     if let Some(bad) = first.iter().find(|name| !is_name(name)) {
         return Err(format!("`{bad}` is no name for a parameter"));
     }
     let same = |row: &Point| row.iter().map(|(name, _)| name.as_str()).eq(first.iter().copied());
     match rows.iter().position(|row| !same(row)) {
-        Some(place) => Err(format!("set {} does not have the parameters of the first: {}", place + 1, first.join(", "))),
+        Some(place) => {
+            Err(format!("set {} does not have the parameters of the first: {}", place + 1, first.join(", ")))
+        }
         None => Ok(rows),
     }
 }
@@ -137,15 +144,19 @@ fn json_point(row: &serde_json::Value) -> Result<Point, String> {
 
 /// The parameter sets: each row with each combination of the axes; `random` of them, where asked.
 pub fn points(rows: &[Point], axes: &[Axis], random: Option<(usize, u64)>) -> Result<Vec<Point>, String> {
-    if let Some(axis) = axes.iter().find(|axis| axes.iter().filter(|other| other.name == axis.name).count() > 1) {
+    if let Some(axis) =
+        axes.iter().find(|axis| axes.iter().filter(|other| other.name == axis.name).count() > 1)
+    {
         return Err(format!("{} is set twice", axis.name));
     }
     let named = |name: &str| rows.first().is_some_and(|row| row.iter().any(|(known, _)| known == name));
     if let Some(axis) = axes.iter().find(|axis| named(&axis.name)) {
         return Err(format!("{} is in the file of sets too", axis.name));
     }
-    let counts: Vec<usize> = std::iter::once(rows.len().max(1)).chain(axes.iter().map(|axis| axis.values.len())).collect();
-    let all = counts.iter().try_fold(1usize, |all, count| all.checked_mul(*count)).ok_or("too many points")?;
+    let counts: Vec<usize> =
+        std::iter::once(rows.len().max(1)).chain(axes.iter().map(|axis| axis.values.len())).collect();
+    let all =
+        counts.iter().try_fold(1usize, |all, count| all.checked_mul(*count)).ok_or("too many points")?;
     let wanted = random.map_or(all, |(count, _)| count.min(all));
     if wanted > MOST_POINTS {
         return Err(format!("{all} points; choose some of them:  --random 20"));
@@ -195,8 +206,10 @@ pub fn smallest_first(points: &mut [Point]) {
         values.dedup();
         values
     };
-    let names: Vec<String> = points.first().map(|point| point.iter().map(|(name, _)| name.clone()).collect()).unwrap_or_default();
-    let ranked: Vec<(String, Vec<f64>)> = names.into_iter().map(|name| (name.clone(), ranks(&name))).collect();
+    let names: Vec<String> =
+        points.first().map(|point| point.iter().map(|(name, _)| name.clone()).collect()).unwrap_or_default();
+    let ranked: Vec<(String, Vec<f64>)> =
+        names.into_iter().map(|name| (name.clone(), ranks(&name))).collect();
     let size = |point: &Point| -> f64 {
         let rank = |(name, values): &(String, Vec<f64>)| {
             let place = values.partition_point(|value| number(point, name).is_some_and(|x| *value < x));
@@ -227,21 +240,31 @@ mod tests {
         assert_eq!(texts("b=1..4"), ["1", "2", "3", "4"]);
         assert_eq!(texts("b=0.1..0.5+0.2,adam"), ["0.1", "0.3", "0.5", "adam"]);
         assert_eq!(texts("env:OMP_NUM_THREADS=1,2"), ["1", "2"]);
-        for absurd in ["a", "=1", "a=", "a=1,", "a=5..1", "a=1..9+0", "a=1..9*1", "a=0..9*2", "a=1,1", "a b=1", "a=1..1e9"] {
+        for absurd in [
+            "a", "=1", "a=", "a=1,", "a=5..1", "a=1..9+0", "a=1..9*1", "a=0..9*2", "a=1,1", "a b=1",
+            "a=1..1e9",
+        ] {
             assert!(parse_axis(absurd).is_err(), "{absurd}");
         }
     }
 
     #[test]
     fn small_points_come_first_and_none_is_lost() {
-        let axes = [parse_axis("a=4,1,2").unwrap(), parse_axis("o=sgd,adam").unwrap(), parse_axis("b=10,1").unwrap()];
+        let axes = [
+            parse_axis("a=4,1,2").unwrap(),
+            parse_axis("o=sgd,adam").unwrap(),
+            parse_axis("b=10,1").unwrap(),
+        ];
         let points = points(&[], &axes, None).unwrap();
         assert_eq!(points.len(), 12);
         for (place, late) in points.iter().enumerate() {
             for early in &points[..place] {
                 let larger = |name| number(early, name) > number(late, name);
                 let as_large = |name| number(early, name) >= number(late, name);
-                assert!(!(as_large("a") && as_large("b") && (larger("a") || larger("b"))), "{early:?} {late:?}");
+                assert!(
+                    !(as_large("a") && as_large("b") && (larger("a") || larger("b"))),
+                    "{early:?} {late:?}"
+                );
             }
         }
     }
@@ -260,7 +283,8 @@ mod tests {
     fn sets_from_files() {
         let csv = parse_sets("batch, window\n# small\n16,128\n32,64\n").unwrap();
         let json = parse_sets("{\"batch\": 16, \"window\": 128}\n{\"batch\": 32, \"window\": 64}\n").unwrap();
-        let array = parse_sets(" [{\"batch\": 16, \"window\": 128}, {\"batch\": 32, \"window\": 64}]").unwrap();
+        let array =
+            parse_sets(" [{\"batch\": 16, \"window\": 128}, {\"batch\": 32, \"window\": 64}]").unwrap();
         assert_eq!((&csv, &json), (&json, &array));
         assert_eq!(points(&csv, &[parse_axis("a=1,2").unwrap()], None).unwrap().len(), 4);
         for absurd in ["", "a,b\n1\n", "{\"a\":1}\n{\"b\":1}", "[1]", "{", "a b\n1"] {

@@ -1,23 +1,28 @@
 //! The command line, as typed. Nothing outside this module knows clap.
 
+pub mod compare;
 pub mod demo;
 pub mod heap;
 pub mod import;
 pub mod ledger;
 pub mod report;
+pub mod sweep;
 pub mod value;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use nilometer_capture::heap_watch::Every;
 use nilometer_capture::relay::Steps;
+use nilometer_capture::stop_after::StopAfter;
 use nilometer_capture::watchdog::Amount;
 
 use crate::cmd::exit;
-use value::{parse_amount, parse_duration, parse_every, parse_interval, parse_percent, parse_size};
+use value::{
+    parse_amount, parse_duration, parse_every, parse_interval, parse_percent, parse_size, parse_stop_after,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,6 +30,8 @@ Examples:
   nilo run --interval 10ms -- ./a.out      look closer
   nilo heap 4711                           which objects, held by whom?
   nilo where 4711                          why is RSS larger than my tensors?
+  nilo sweep --set batch=16,32 -- python train.py --batch {batch}     what does a batch cost?
+  nilo compare base.nilo new.nilo          what changed?
   nilo report                              the last run again, with charts
   nilo run --allocs -- python train.py     which code allocated it? then: nilo report --allocs
   nilo report train.1115-0312.4711.nilo --json
@@ -63,6 +70,15 @@ pub fn verbs() -> Vec<String> {
     Cli::command().get_subcommands().map(|verb| verb.get_name().to_owned()).collect()
 }
 
+/// `nilo sweep DIRECTORY` as if typed.
+pub fn sweep_shown(directory: &Path) -> Option<sweep::SweepArgs> {
+    let words = ["nilo".into(), "sweep".into(), directory.as_os_str().to_owned()];
+    match Cli::try_parse_from(words).ok()?.verb? {
+        Verb::Sweep(args) => Some(args),
+        _ => None,
+    }
+}
+
 /// `nilo run -- COMMAND` as if typed.
 pub fn run_args(command: &[OsString]) -> Option<RunArgs> {
     let words = ["nilo", "run", "--"].into_iter().map(OsString::from);
@@ -80,6 +96,8 @@ pub enum Verb {
     Record(RecordArgs),
     Heap(heap::HeapArgs),
     Where(ledger::WhereArgs),
+    Sweep(sweep::SweepArgs),
+    Compare(compare::CompareArgs),
     Report(report::ReportArgs),
     Export(report::ExportArgs),
     List(ListArgs),
@@ -120,6 +138,10 @@ pub struct RunArgs {
     /// (or group `step`) is the step's number
     #[arg(long, value_name = "REGEX", value_parser = Steps::new)]
     pub steps: Option<Steps>,
+    /// End the command when enough was seen (exit code 0): 30steps, 90s, settled (after warm-up five steps
+    /// without a new peak), or several by commas
+    #[arg(long, value_name = "WHEN", value_delimiter = ',', value_parser = parse_stop_after)]
+    pub stop_after: Vec<StopAfter>,
     /// Run the command N times into one directory, for comparison with noise
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub repeat: Option<u32>,

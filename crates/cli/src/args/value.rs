@@ -5,6 +5,7 @@ use std::time::Duration;
 pub use nilometer_analysis::text::parse_size;
 use nilometer_analysis::text::split_unit;
 use nilometer_capture::heap_watch::Every;
+use nilometer_capture::stop_after::StopAfter;
 use nilometer_capture::watchdog::Amount;
 
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(5);
@@ -27,6 +28,18 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     };
     let duration = Duration::try_from_secs_f64(seconds).map_err(|_| "too long".to_owned())?;
     if duration > LONGEST_LOOK { Err("longer than a day".to_owned()) } else { Ok(duration) }
+}
+
+/// `30steps`, `90s`, `settled`.
+pub fn parse_stop_after(text: &str) -> Result<StopAfter, String> {
+    if text == "settled" {
+        return Ok(StopAfter::Settled);
+    }
+    match parse_every(text) {
+        Ok(Every::Steps(steps)) => Ok(StopAfter::Steps(steps)),
+        Ok(Every::Time(time)) => Ok(StopAfter::Time(time)),
+        _ => Err("use a number of steps as 30steps, a time as 90s, or settled".to_owned()),
+    }
 }
 
 /// `auto`, `30s`, `100steps`.

@@ -2,6 +2,12 @@
 
 /// Usage errors of verbs whose exit code is their own.
 pub const USAGE: u8 = 2;
+/// Verdict verbs: a leak, a regression, nothing fits.
+pub const BAD: u8 = 1;
+/// Verdict verbs: not enough evidence.
+pub const NOT_ENOUGH: u8 = 3;
+/// Verdict verbs: the command failed.
+pub const TARGET_FAILED: u8 = 4;
 /// Not permitted, or not available here.
 pub const NOT_AVAILABLE: u8 = 5;
 /// Our failure (for `run` and `attach`: before the start).

@@ -2,6 +2,8 @@
 
 pub mod allocs;
 pub mod attach;
+mod child;
+pub mod compare;
 pub mod demo;
 pub mod doctor;
 pub mod exit;
@@ -14,4 +16,5 @@ pub mod load;
 pub mod overview;
 pub mod report;
 pub mod run;
+pub mod sweep;
 pub mod tell;

@@ -38,6 +38,7 @@ fn options(args: &RunArgs) -> Options {
         cgroup: args.cgroup,
         repeat: args.repeat.unwrap_or(1),
         steps: args.steps.clone(),
+        stop_after: args.stop_after.clone(),
         limits: limits(&args.limits),
         grace: args.limits.grace,
         ..recording(&args.recording, Some(&args.depth), INTERVAL)
@@ -85,6 +86,7 @@ pub fn failure(error: Error) -> Failure {
 fn exit_code(outcome: &Outcome) -> ExitCode {
     let code = match &outcome.exit {
         exit if exit.ended_by.is_some() => exit::WATCHDOG,
+        exit if exit.enough.is_some() => 0,
         exit => match (exit.code, exit.signal) {
             (Some(code), _) => code as u8,
             (None, Some(signal)) => exit::SIGNAL_BASE.wrapping_add(signal as u8),

@@ -7,6 +7,7 @@ mod harness;
 mod devices;
 mod exits;
 mod repeat;
+mod stop_after;
 
 mod watched;
 
@@ -39,6 +40,9 @@ mod heap_target;
 mod heap_torch;
 
 mod where_ledger;
+
+mod compare;
+mod sweep;
 
 mod attach;
 mod control;

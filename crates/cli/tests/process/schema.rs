@@ -12,10 +12,19 @@ use crate::watched::{Watched, number_of, wait_readable};
 
 fn assert_valid(kind: &str, report: &Value) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../report/schema/report.schema.json");
-    let schema: Value = serde_json::from_slice(&std::fs::read(path).expect("the schema")).expect("JSON");
+    assert_conforms(kind, &std::fs::read_to_string(path).expect("the schema"), report);
+}
+
+/// A document against its schema.
+pub fn validate(schema: &str, document: &Value) {
+    assert_conforms("document", schema, document);
+}
+
+fn assert_conforms(kind: &str, schema: &str, document: &Value) {
+    let schema: Value = serde_json::from_str(schema).expect("JSON");
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     let errors: Vec<String> =
-        validator.iter_errors(report).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        validator.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect();
     assert!(errors.is_empty(), "{kind}: {errors:#?}");
 }
 

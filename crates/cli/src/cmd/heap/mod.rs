@@ -22,6 +22,8 @@ use nilometer_trace::heap::Graph;
 
 use crate::args::heap::{DiffArgs, HeapArgs, HeapReading, ObjectArgs, ShowingArgs, TableFormat, Top};
 use crate::talk::{self, Failure};
+pub use source::read_snapshot;
+
 use refusal::unreadable;
 use select::Selection;
 use source::Source;
@@ -50,7 +52,7 @@ fn show(args: &HeapArgs) -> Result<(), Failure> {
     if let Some(file) = &args.keeping.output {
         keep::check(file, args.keeping.force)?;
     }
-    let before = selection.since.map(source::read_snapshot).transpose()?;
+    let before = selection.since.map(read_snapshot).transpose()?;
     let graph = source.read(&args.census)?;
     if let Some(file) = &args.keeping.output {
         keep::write(&graph, file, args.keeping.force)?;
@@ -156,7 +158,7 @@ type ObjectView = fn(&Heap, &heap::Set, Option<usize>, &Page) -> Result<view::Sh
 fn object(args: &ObjectArgs, view: ObjectView) -> Result<(), Failure> {
     let source = Source::parse(&args.target)?;
     let selection = Selection::new(&args.selection, None);
-    let before = selection.since.map(source::read_snapshot).transpose()?;
+    let before = selection.since.map(read_snapshot).transpose()?;
     let graph = source.read(&args.census)?;
     let heap = Heap::new(&graph);
     let set = selection

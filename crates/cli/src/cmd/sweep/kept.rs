@@ -1,0 +1,91 @@
+//! Runs of a sweep as they are kept: read back into points, whoever made them.
+
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use nilometer_analysis::sweep::model::{At, PointRun};
+use nilometer_analysis::sweep::space::{Point, Value};
+use nilometer_analysis::sweep::{self};
+use nilometer_capture::rundir::SUFFIX;
+use nilometer_trace::Manifest;
+use serde::{Deserialize, Serialize};
+
+use super::place::write_private;
+use crate::cmd::load;
+use crate::talk::Failure;
+
+const POINT_FILE: &str = "point.json";
+/// The end of a command's output that is searched for words of an allocation that failed.
+const TAIL_BYTES: u64 = 16 << 10;
+
+/// What a run directory cannot know: which parameter set it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Label {
+    params: Vec<(String, String)>,
+    repeat: u32,
+}
+
+/// One run that is there.
+#[derive(Debug, Clone)]
+pub struct Kept {
+    pub directory: PathBuf,
+    pub params: Point,
+    pub repeat: u32,
+}
+
+/// Where the command's output went.
+pub fn output_of(run: &Path) -> PathBuf {
+    run.with_extension("out")
+}
+
+/// Labels a run that has ended; only then it counts.
+pub fn label(run: &Path, params: &Point, repeat: u32) -> std::io::Result<()> {
+    let params = params.iter().map(|(name, value)| (name.clone(), value.text.clone())).collect();
+    let text = serde_json::to_vec_pretty(&Label { params, repeat })?;
+    write_private(&run.join(POINT_FILE), &text)
+}
+
+/// All whole runs of a sweep, in their order.
+pub fn list(directory: &Path) -> Vec<Kept> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut runs: Vec<PathBuf> = entries.filter(|path| path.to_string_lossy().ends_with(SUFFIX)).collect();
+    runs.sort();
+    runs.into_iter().filter_map(read_label).collect()
+}
+
+fn read_label(directory: PathBuf) -> Option<Kept> {
+    let label: Label = serde_json::from_slice(&std::fs::read(directory.join(POINT_FILE)).ok()?).ok()?;
+    let ended = Manifest::read(&directory).ok()?.end.is_some();
+    let params = label.params.iter().map(|(name, text)| (name.clone(), Value::new(text))).collect();
+    ended.then_some(Kept { directory, params, repeat: label.repeat })
+}
+
+/// A run that somebody else is still recording: its process lives.
+pub fn still_running(directory: &Path) -> Option<i32> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let open =
+        entries.filter_map(|path| Manifest::read(&path).ok()).filter(|manifest| manifest.end.is_none());
+    open.map(|manifest| manifest.pid).find(|pid| is_nilo(*pid))
+}
+
+fn is_nilo(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == "nilo")
+}
+
+pub fn point(kept: &Kept, at: &[At]) -> Result<PointRun, Failure> {
+    let run = load::model(&kept.directory)?;
+    let said = read_tail(&output_of(&kept.directory));
+    Ok(sweep::point(kept.params.clone(), kept.repeat, &run, &said, at))
+}
+
+pub fn read_tail(path: &Path) -> String {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = std::fs::File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+        let mut tail = Vec::new();
+        file.take(TAIL_BYTES).read_to_end(&mut tail)?;
+        Ok(tail)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
