@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 ///
 /// One run at a time, smallest first, each under the watchdog (--guard). Every run is kept in the sweep's directory;
 /// the same command typed again goes on where it was interrupted. {batch} in the command is replaced by the value of
-/// batch, {env:NAME} by a variable; a parameter `threads` that the command does not name sets OMP_NUM_THREADS.
+/// batch, {env:NAME} by a variable; a parameter `threads` that the command does not name sets `OMP_NUM_THREADS`.
 #[derive(Debug, Args)]
 #[command(
     before_help = "\

@@ -1,6 +1,7 @@
 //! A comparison as Markdown, for a pull request.
 
-use nilometer_analysis::compare::gate::Judgement;
+use nilometer_analysis::compare::fact::FactChange;
+use nilometer_analysis::compare::gate::{Judged, Judgement};
 use nilometer_analysis::compare::{Change, Comparison, Versus};
 
 use super::{change_text, interval_text, movement, params, shown, verdict};
@@ -12,8 +13,14 @@ pub fn render_markdown(comparison: &Comparison, all: bool) -> String {
 }
 
 fn versus(comparison: &Comparison, other: &Versus, all: bool) -> String {
-    let mut out = format!("### Memory: {} → {}\n\n", cell(&comparison.base), cell(&other.name));
-    for judged in &other.gates {
+    let head = format!("### Memory: {} → {}\n\n", cell(&comparison.base), cell(&other.name));
+    let notes = other.notes.iter().map(|note| format!("\n- {}", cell(note)));
+    [head, gates(other), figures(other, all), kinds(other), facts(other), notes.collect(), "\n".to_owned()]
+        .concat()
+}
+
+fn gates(other: &Versus) -> String {
+    let line = |judged: &Judged| {
         let (mark, word) = match judged.judgement {
             Judgement::Kept => ("✅", "kept"),
             Judgement::Broken => ("❌", "**broken**"),
@@ -21,28 +28,32 @@ fn versus(comparison: &Comparison, other: &Versus, all: bool) -> String {
         };
         let reason =
             if judged.reason.is_empty() { String::new() } else { format!(": {}", cell(&judged.reason)) };
-        out += &format!("- {mark} `{}` {word}{reason}\n", judged.gate.replace('`', "'"));
-    }
-    if !other.gates.is_empty() {
-        out.push('\n');
-    }
+        format!("- {mark} `{}` {word}{reason}\n", judged.gate.replace('`', "'"))
+    };
+    let lines: String = other.gates.iter().map(line).collect();
+    if lines.is_empty() { lines } else { lines + "\n" }
+}
+
+fn figures(other: &Versus, all: bool) -> String {
     let mut rows: Vec<(String, &Change)> =
         shown(&other.changes, all).into_iter().map(|change| (change.metric.clone(), change)).collect();
     for point in &other.points {
         let peak = point.changes.iter().find(|change| change.metric == "peak");
         rows.extend(peak.map(|change| (format!("peak of {}", params(&point.params)), change)));
     }
-    if !rows.is_empty() {
-        out += "| figure | base | other | change | 95 % of the change | |\n|---|---:|---:|---:|---:|---|\n";
+    if rows.is_empty() {
+        return String::new();
     }
-    out.extend(rows.iter().map(|(name, change)| row(name, change)));
-    out += &kinds(other);
-    for fact in &other.facts {
-        let side = |value: &Option<String>| value.as_deref().map_or_else(|| "–".to_owned(), cell);
-        out += &format!("\n- differs: {} {} → {}", cell(&fact.what), side(&fact.base), side(&fact.other));
-    }
-    out.extend(other.notes.iter().map(|note| format!("\n- {}", cell(note))));
-    out + "\n"
+    let head = "| figure | base | other | change | 95 % of the change | |\n|---|---:|---:|---:|---:|---|\n";
+    head.to_owned() + &rows.iter().map(|(name, change)| row(name, change)).collect::<String>()
+}
+
+fn facts(other: &Versus) -> String {
+    let side = |value: &Option<String>| value.as_deref().map_or_else(|| "–".to_owned(), cell);
+    let line = |fact: &FactChange| {
+        format!("\n- differs: {} {} → {}", cell(&fact.what), side(&fact.base), side(&fact.other))
+    };
+    other.facts.iter().map(line).collect()
 }
 
 fn row(name: &str, change: &Change) -> String {

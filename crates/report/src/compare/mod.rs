@@ -90,7 +90,7 @@ fn changes(changes: &[Change], all: bool, style: &Style) -> String {
     }
     let mut table = Table::new(&["base", "other", "change", "95 % of the change", "figure"]);
     for change in &shown {
-        table.row(row(change, change.metric.clone()));
+        table.row(row(change, &change.metric));
     }
     let hidden = changes.len() - shown.len();
     let rest =
@@ -98,7 +98,7 @@ fn changes(changes: &[Change], all: bool, style: &Style) -> String {
     table.render(style) + &style.paint(&rest, Tone::Faint)
 }
 
-fn row(change: &Change, name: String) -> Vec<String> {
+fn row(change: &Change, name: &str) -> Vec<String> {
     let unit = change.unit;
     vec![
         figure::value(unit, change.base.mean),
@@ -146,7 +146,7 @@ fn points(points: &[PointChange], style: &Style) -> String {
     let mut any = false;
     for (point, change) in peaks {
         any = true;
-        table.row(row(change, params(&point.params)));
+        table.row(row(change, &params(&point.params)));
     }
     if any { table.render(style) } else { String::new() }
 }

@@ -118,26 +118,20 @@ pub fn read(directory: &Path, args: &SweepArgs) -> Result<Sweep, Failure> {
 }
 
 /// A sweep that goes on.
-struct Work<'a> {
+struct Work {
     plan: Plan,
     command: Vec<String>,
     directory: PathBuf,
     options: Vec<String>,
     runner: Runner,
     progress: Progress,
-    args: &'a SweepArgs,
     runs: Vec<PointRun>,
     /// `nilo run` could not start the command.
     unstartable: Option<u8>,
 }
 
-impl<'a> Work<'a> {
-    fn new(
-        plan: Plan,
-        command: Vec<String>,
-        directory: PathBuf,
-        args: &'a SweepArgs,
-    ) -> Result<Self, Failure> {
+impl Work {
+    fn new(plan: Plan, command: Vec<String>, directory: PathBuf, args: &SweepArgs) -> Result<Self, Failure> {
         if let Some(pid) = kept::still_running(&directory) {
             return Err(Failure::from(anyhow!(
                 "process {pid} is still recording into {}",
@@ -156,7 +150,6 @@ impl<'a> Work<'a> {
             plan,
             command,
             directory,
-            args,
             runs,
             unstartable: None,
         })
@@ -287,7 +280,7 @@ fn show(sweep: &Sweep, args: &SweepArgs) -> Result<(), Failure> {
     let document = || format!("{:#}\n", screen::json(sweep));
     match &args.json {
         Some(Some(file)) => {
-            std::fs::write(file, document()).with_context(|| format!("cannot write {}", file.display()))?
+            std::fs::write(file, document()).with_context(|| format!("cannot write {}", file.display()))?;
         }
         Some(None) => {
             talk::data(&document());
@@ -299,7 +292,7 @@ fn show(sweep: &Sweep, args: &SweepArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn verdict(sweep: &Sweep, work: &Work<'_>) -> ExitCode {
+fn verdict(sweep: &Sweep, work: &Work) -> ExitCode {
     if let Some(signal) = work.runner.interrupted {
         let again = format!("nilo sweep {} --resume", work.directory.display());
         talk::say(&format!("interrupted after {} runs; to go on:  {again}", sweep.runs.len()));
@@ -320,6 +313,5 @@ fn verdict(sweep: &Sweep, work: &Work<'_>) -> ExitCode {
     } else {
         0
     };
-    let _ = work.args;
     ExitCode::from(code)
 }

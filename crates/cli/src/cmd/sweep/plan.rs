@@ -90,7 +90,9 @@ impl Plan {
         let mut points = self.points()?;
         if let Some(find) = self.search()? {
             let first = find.candidates.first().copied().unwrap_or_default();
-            points.iter_mut().for_each(|point| point.push((find.name.clone(), Value::of(first))));
+            for point in &mut points {
+                point.push((find.name.clone(), Value::of(first)));
+            }
         }
         if points.first().is_none_or(Vec::is_empty) {
             return Err(
@@ -104,7 +106,7 @@ impl Plan {
             crate::args::value::parse_stop_after(word)
                 .map_err(|why| usage(format!("--stop-after {word}: {why}")))?;
         }
-        self.sizes_at(&self.at).map(drop)
+        Self::sizes_at(&self.at).map(drop)
     }
 
     fn axes(&self) -> Result<Vec<Axis>, Failure> {
@@ -134,7 +136,7 @@ impl Plan {
     }
 
     /// `step=0,100`, `phase=evaluate`.
-    pub fn sizes_at(&self, words: &[String]) -> Result<Vec<At>, Failure> {
+    fn sizes_at(words: &[String]) -> Result<Vec<At>, Failure> {
         words.iter().map(|word| parse_at(word)).collect::<Result<Vec<_>, _>>().map(|found| found.concat())
     }
 
@@ -147,7 +149,7 @@ impl Plan {
             command: self.command.clone(),
             metric: args.metric.clone().unwrap_or_else(|| self.metric.clone()),
             planned,
-            at: self.sizes_at(at)?,
+            at: Self::sizes_at(at)?,
             find: self.search()?,
             predict,
             saved,

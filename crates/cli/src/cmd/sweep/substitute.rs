@@ -2,8 +2,8 @@
 
 use nilometer_analysis::sweep::space::Point;
 
-/// The variable that a parameter `threads` sets where the command does not name it: torch, MKL, OpenBLAS and
-/// OpenMP programs all read it.
+/// The variable that a parameter `threads` sets where the command does not name it: torch, MKL, `OpenBLAS` and
+/// `OpenMP` programs all read it.
 const THREADS_VARIABLE: &str = "OMP_NUM_THREADS";
 
 /// A command ready to run.
