@@ -1,5 +1,7 @@
 //! The end of a recording: what stays behind, what it cost, the last words of the manifest.
 
+use std::time::Duration;
+
 use nilometer_kernel::read::cgroup::OwnGroup;
 use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::clock::monotonic_ns;
@@ -13,6 +15,8 @@ use crate::shm::SharedMemory;
 
 /// How long the relay of the output may take to pass on the last lines.
 const RELAY_NS: u64 = 300_000_000;
+/// How long the recorder of allocations may take to store them.
+const ALLOCS_PATIENCE: Duration = Duration::from_secs(10);
 /// Distance of the samples before the start and after the end.
 const LOOK_NS: u64 = 10_000_000;
 
@@ -31,12 +35,16 @@ impl Session {
 
     /// Looks at what is left, writes the last records, and tells how the target ended.
     pub fn close(mut self, started_ns: u64, ended_ns: u64) -> Option<Exit> {
+        if let Some(allocs) = &self.allocs {
+            allocs.stop(); // it stores what it has while we look at the system
+        }
         if matches!(self.subject, Subject::Child(_)) {
             self.drain_relay();
             self.name_left_behind(ended_ns);
             self.look_at_system(Phase::After, nanoseconds(self.options.settle));
             self.note_remains();
         }
+        self.collect_allocs();
         let helpers = self.retire_sentinel();
         let mut cost = self.recorder.cost(helpers);
         cost.pause_s = self.pause_ns as f64 / 1e9;
@@ -55,6 +63,14 @@ impl Session {
         }));
         self.recorder.finish(self.exit.clone(), cost, peak);
         self.exit
+    }
+
+    fn collect_allocs(&mut self) {
+        let Some(outcome) = self.allocs.take().map(|allocs| allocs.finish(ALLOCS_PATIENCE)) else { return };
+        if let Some(allocs) = &mut self.manifest.allocs {
+            allocs.lost_events = Some(outcome.about.lost_events);
+        }
+        self.manifest.notes.extend(outcome.notes);
     }
 
     /// The last lines of the target should stand before ours; a daemon that holds the stream is not waited for.

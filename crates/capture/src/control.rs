@@ -31,6 +31,8 @@ pub enum Request {
     Mark { line: String },
     /// A census of a process of the tree into a new file; when it fails, into one that ends in `.error` instead.
     Heap { pid: i32, path: PathBuf },
+    /// Switches the recording of allocations: `off`, `sampled`, `all`, `deep`.
+    Mode { mode: String },
 }
 
 #[derive(Debug)]
@@ -113,7 +115,7 @@ fn remove_abandoned(directory: &Path) {
 }
 
 /// `$XDG_RUNTIME_DIR/nilo` or `/tmp/nilo-UID`: ours alone, or not used.
-fn private_directory() -> std::io::Result<PathBuf> {
+pub fn private_directory() -> std::io::Result<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|v| !v.is_empty() && v.len() < 60);
     let directory = match runtime {
         Some(runtime) if Path::new(&runtime).is_dir() => Path::new(&runtime).join("nilo"),

@@ -7,8 +7,9 @@ use jiff::Zoned;
 use nilometer_kernel::read::host;
 use nilometer_kernel::sys::limits::page_bytes;
 use nilometer_kernel::sys::process::own_pid;
-use nilometer_trace::manifest::{Host, Limit, Manifest, Options as StoredOptions};
+use nilometer_trace::manifest::{Allocs, Host, Limit, Manifest, Options as StoredOptions};
 
+use crate::allocs::{AllocOptions, EXACT_BYTES};
 use crate::options::{Options, Target};
 use crate::{privacy, rundir};
 
@@ -50,7 +51,22 @@ pub fn manifest(
         marks_file: None,
         control_socket: None,
         repeat: None,
+        allocs: None,
         end: None,
+    }
+}
+
+/// How allocations are recorded, or why not.
+pub fn allocs(options: &AllocOptions, why_not: Option<String>) -> Allocs {
+    Allocs {
+        mode: options.mode.name().to_owned(),
+        mean_bytes: options.mean_bytes,
+        exact_bytes: EXACT_BYTES,
+        depth: options.depth,
+        events: options.events,
+        injected: why_not.is_none(),
+        why_not,
+        lost_events: None,
     }
 }
 

@@ -15,8 +15,10 @@ use nilometer_kernel::sys::limits::OpenFiles;
 use nilometer_kernel::sys::process::{adopt_orphans, own_pid, wait_for};
 use nilometer_kernel::sys::sentinel::Sentinel;
 use nilometer_kernel::sys::signals::{self, Mask, SignalFd};
+use nilometer_trace::Manifest;
 use nilometer_trace::record::{EventKind, Exit, Phase};
 
+use crate::allocs::{self, Allocs};
 use crate::control::{CONTROL_VARIABLE, Control};
 use crate::marks::Marks;
 use crate::options::{Options, Target};
@@ -103,6 +105,7 @@ fn prepare(
     if let Some(control) = &control {
         set_variable(&mut target.environment, CONTROL_VARIABLE, control.path().into());
     }
+    let injection = Injection::prepare(options, &mut target);
     let mask = Mask::taken();
     let inherited_mask = mask.block().map_err(system_error("signal mask"))?;
     let signals = SignalFd::new(&mask).map_err(system_error("signalfd"))?;
@@ -122,6 +125,7 @@ fn prepare(
     let mut manifest =
         describe::manifest("run", directory, &launcher.target, child, limit, options, &Zoned::now());
     manifest.host.devices = system.device_names();
+    let allocs = injection.start(options, directory, &mut manifest);
     let recorder = Recorder::start(directory, options, tree, system)?;
     let session = Session {
         directory: directory.to_owned(),
@@ -132,9 +136,43 @@ fn prepare(
         group,
         shared_before: SharedMemory::read(),
         launch_hwm_kib,
+        allocs,
         ..Session::new(options, Subject::Child(child), signals, recorder, manifest)
     };
     Ok(Launched { session, suspended, launcher })
+}
+
+/// The tracker on its way into the target; or why it stays out.
+#[derive(Default)]
+struct Injection {
+    socket: Option<allocs::Socket>,
+    why_not: Option<String>,
+}
+
+impl Injection {
+    fn prepare(options: &Options, target: &mut Target) -> Self {
+        let Some(wanted) = &options.allocs else { return Self::default() };
+        let program = target.argv.first().cloned().unwrap_or_default();
+        if let Some(why) = allocs::inject::unsuitable(&program, &target.environment) {
+            return Self { why_not: Some(why.to_owned()), socket: None };
+        }
+        match allocs::Socket::open(own_pid()) {
+            Ok(socket) => {
+                allocs::inject::inject(&mut target.environment, wanted, socket.path());
+                Self { socket: Some(socket), why_not: None }
+            }
+            Err(error) => Self { why_not: Some(format!("its socket cannot be made: {error}")), socket: None },
+        }
+    }
+
+    fn start(self, options: &Options, directory: &Path, manifest: &mut Manifest) -> Option<Allocs> {
+        let wanted = options.allocs.as_ref()?;
+        manifest.allocs = Some(describe::allocs(wanted, self.why_not.clone()));
+        let started = Allocs::start(wanted, self.socket?, directory, options.max_log_bytes);
+        started
+            .inspect_err(|error| manifest.notes.push(format!("allocations are not recorded: {error}")))
+            .ok()
+    }
 }
 
 impl Launcher {

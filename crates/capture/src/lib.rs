@@ -4,6 +4,7 @@
 //! The one invariant: the target runs, and ends, as it would without us. Whatever fails here after the
 //! start is noted in the log and never changes the target's life.
 
+pub mod allocs;
 pub mod attach;
 pub mod bounds;
 pub mod budget;

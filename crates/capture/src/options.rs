@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::allocs::AllocOptions;
 use crate::heap_watch::Every;
 use crate::relay::Steps;
 use crate::stop_after::StopAfter;
@@ -24,6 +25,8 @@ pub struct Options {
     pub slow: bool,
     /// Keep tables of the heap of a Python process; it is stopped for each, for at most 1 % of the time.
     pub heap: Option<Every>,
+    /// Record allocations: the tracker is injected into the target.
+    pub allocs: Option<AllocOptions>,
     /// Follow the direct child only.
     pub single: bool,
     pub exact_step_peaks: bool,
@@ -56,6 +59,7 @@ impl Default for Options {
             budget_percent: 1.0,
             slow: true,
             heap: None,
+            allocs: None,
             single: false,
             exact_step_peaks: false,
             cgroup: false,

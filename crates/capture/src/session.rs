@@ -15,6 +15,7 @@ use nilometer_trace::Manifest;
 use nilometer_trace::record::{EventKind, Exit, Mark, MarkKind, Record, Waited};
 use serde_json::json;
 
+use crate::allocs::{AllocMode, Allocs};
 use crate::control::{Control, Request};
 use crate::forward::{self, Action, Arrival, decide, is_job_control_stop};
 use crate::heap_watch::{HeapWatch, Outcome};
@@ -70,6 +71,7 @@ pub(crate) struct Session {
     pub pause_ns: u64,
     pub heap: HeapWatch,
     pub enough: Enough,
+    pub allocs: Option<Allocs>,
     pub started_ns: u64,
     /// Use of the binding limit when last words were last saved.
     pub last_words_bytes: u64,
@@ -113,6 +115,7 @@ impl Session {
             pause_ns: 0,
             heap: HeapWatch::new(options.heap),
             enough: Enough::new(&options.stop_after),
+            allocs: None,
             started_ns: 0,
             last_words_bytes: 0,
         }
@@ -154,6 +157,7 @@ impl Session {
             if !self.is_over() && monotonic_ns() >= due_ns {
                 self.recorder.tick();
                 self.look_at_heap();
+                self.look_for_silent();
                 self.guard();
                 self.enough.tick(self.peak_kib(), self.recorder.ticks().0);
                 due_ns = next_due(due_ns, self.next_look_ns());
@@ -194,6 +198,7 @@ impl Session {
             Request::Status => self.status(),
             Request::Mark { line } => self.mark(&line),
             Request::Heap { pid, path } => self.ask_for_heap(pid, path),
+            Request::Mode { mode } => self.switch_allocs(&mode),
         });
         self.control = Some(control);
     }
@@ -212,6 +217,7 @@ impl Session {
             "ticks": ticks,
             "missed_ticks": missed_ticks,
             "heap_tables": self.heap.tables(),
+            "allocs": self.allocs.as_ref().map(Allocs::status),
             "tree": {"low_bytes": tree.low_kib * 1024, "high_bytes": tree.high_kib * 1024},
             "processes": processes,
         })
@@ -414,6 +420,25 @@ impl Session {
         json!({"ok": true})
     }
 
+    /// Who does not introduce itself to the recorder of allocations is asked why, while it can be.
+    fn look_for_silent(&self) {
+        if let Some(allocs) = &self.allocs {
+            let members = self.recorder.tree.members().iter().filter(|m| m.zombie_since_ns.is_none());
+            allocs.saw(members.map(|m| m.pid).collect());
+        }
+    }
+
+    fn switch_allocs(&mut self, mode: &str) -> serde_json::Value {
+        let Some(allocs) = &self.allocs else {
+            return json!({"error": "this run does not record allocations", "hint": "nilo run --allocs=later -- …"});
+        };
+        let Some(mode) = AllocMode::from_name(mode) else {
+            return json!({"error": format!("no mode `{mode}`"), "hint": "off, sampled, all or deep"});
+        };
+        allocs.switch(mode);
+        json!({"ok": true})
+    }
+
     pub fn take_marks(&mut self) {
         let Some(marks) = &mut self.marks else { return };
         let mut arrived = Vec::new();
@@ -428,9 +453,12 @@ impl Session {
             MarkKind::Step(step) if self.options.exact_step_peaks => Some(step),
             _ => None,
         };
-        if matches!(mark.what, MarkKind::Step(_)) {
+        if let MarkKind::Step(number) = mark.what {
             self.heap.step();
             self.enough.step(mark.pid);
+            if let Some(allocs) = &self.allocs {
+                allocs.step(number, mark.at_ns);
+            }
         }
         let at_ns = mark.at_ns;
         self.recorder.append(&Record::Mark(mark));

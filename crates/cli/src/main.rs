@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Some(Verb::Where(args)) => cmd::ledger::run(&args),
         Some(Verb::Sweep(args)) => cmd::sweep::run(&args),
         Some(Verb::Compare(args)) => cmd::compare::run(&args),
+        Some(Verb::Mode(args)) => cmd::mode::run(&args),
         Some(Verb::Report(args)) => cmd::report::run(&args),
         Some(Verb::Export(args)) => cmd::export::run(&args),
         Some(Verb::List(args)) => cmd::list::run(&args),

@@ -56,6 +56,9 @@ pub struct Manifest {
     /// Which of several repeats into one directory this is (`--repeat`).
     #[serde(default)]
     pub repeat: Option<Repeat>,
+    /// Allocations were asked for (`--allocs`): the tracker was injected, or why not.
+    #[serde(default)]
+    pub allocs: Option<Allocs>,
     #[serde(default)]
     pub end: Option<ManifestEnd>,
 }
@@ -155,6 +158,24 @@ pub struct Options {
     pub max_log_bytes: u64,
 }
 
+/// The recording of allocations; its result is in [`crate::allocs::ALLOCS_FILE`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Allocs {
+    /// As asked: `sampled`, `all`, `deep`, `later`.
+    pub mode: String,
+    pub mean_bytes: u64,
+    pub exact_bytes: u64,
+    pub depth: u32,
+    /// The stream of events is kept.
+    pub events: bool,
+    /// A library was preloaded into the command.
+    pub injected: bool,
+    pub why_not: Option<String>,
+    /// At the end: events that happened and were not recorded.
+    pub lost_events: Option<u64>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repeat {
     pub number: u32,
@@ -205,6 +226,7 @@ mod tests {
             marks_file: None,
             control_socket: None,
             repeat: None,
+            allocs: None,
             end: None,
         }
     }

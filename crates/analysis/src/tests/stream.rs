@@ -38,6 +38,7 @@ pub(super) fn manifest() -> Manifest {
         marks_file: None,
         control_socket: None,
         repeat: None,
+        allocs: None,
         end: None,
     }
 }

@@ -1,6 +1,7 @@
 //! The command line, as typed. Nothing outside this module knows clap.
 
 pub mod compare;
+pub mod allocs;
 pub mod demo;
 pub mod heap;
 pub mod import;
@@ -98,6 +99,7 @@ pub enum Verb {
     Where(ledger::WhereArgs),
     Sweep(sweep::SweepArgs),
     Compare(compare::CompareArgs),
+    Mode(allocs::ModeArgs),
     Report(report::ReportArgs),
     Export(report::ExportArgs),
     List(ListArgs),
@@ -108,7 +110,7 @@ pub enum Verb {
 
 /// Run a command and tell how high its memory rose, what limits it, and whether it grows
 ///
-/// Nothing is injected, no privilege is needed, the command is never stopped; its exit code, streams,
+/// Nothing is injected (without --allocs), no privilege is needed, the command is never stopped; its exit code, streams,
 /// terminal and signals are its own. Orphans of the command become children of nilo while it runs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -116,6 +118,7 @@ Examples:
   nilo run -- python train.py --epochs 3
   nilo run -o base.nilo --interval 10ms -- ./bench
   nilo run --json=peak.json -q -- make test
+  nilo run --allocs -- python train.py     which code owns the memory?
 
 Exit code: the command's own; 128+n when a signal ended it; 126/127 when it cannot be
 executed; 125 when nilo itself fails before the start.")]
@@ -148,6 +151,8 @@ pub struct RunArgs {
     /// Give the run a cgroup of its own, for the kernel's exact peak of the whole tree
     #[arg(long)]
     pub cgroup: bool,
+    #[command(flatten)]
+    pub allocs: allocs::AllocArgs,
     #[command(flatten)]
     pub limits: LimitArgs,
     #[command(flatten)]

@@ -182,6 +182,7 @@ fn manifest(
         marks_file: None,
         control_socket: None,
         repeat: None,
+        allocs: None,
         end: Some(end(outline, cost)),
     })
 }

@@ -4,12 +4,14 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use nilometer_capture::allocs::AllocOptions;
 use nilometer_capture::launch::{self, Outcome};
 use nilometer_capture::options::Target;
 use nilometer_capture::watchdog::Limits;
 use nilometer_capture::{Error, Options};
 
-use super::{exit, tell};
+use super::{exit, tell, tracker};
+use crate::args::allocs::AllocArgs;
 use crate::args::{DepthArgs, LimitArgs, RecordingArgs, RunArgs};
 use crate::talk::Failure;
 
@@ -21,9 +23,23 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         environment: environment(),
         stdout_to_stderr: args.telling.json == Some(None),
     };
-    let outcome = launch::run(&options(args), target).map_err(failure)?;
+    let options = Options { allocs: allocs(&args.allocs)?, ..options(args) };
+    let outcome = launch::run(&options, target).map_err(failure)?;
     tell::tell(&args.telling, &outcome.directory, outcome.fallback.as_deref());
     Ok(exit_code(&outcome))
+}
+
+/// What it takes to record allocations: the tracker in a file that can be loaded.
+fn allocs(args: &AllocArgs) -> Result<Option<AllocOptions>, Failure> {
+    let Some(mode) = args.allocs else { return Ok(None) };
+    let library = tracker::unpack()?;
+    Ok(Some(AllocOptions {
+        mode: mode.into(),
+        mean_bytes: args.allocs_interval,
+        depth: args.allocs_depth,
+        events: args.events,
+        library,
+    }))
 }
 
 fn environment() -> Vec<(OsString, OsString)> {

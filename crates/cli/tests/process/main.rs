@@ -43,6 +43,7 @@ mod where_ledger;
 
 mod compare;
 mod sweep;
+mod allocs;
 
 mod attach;
 mod control;

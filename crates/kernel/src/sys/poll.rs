@@ -59,3 +59,46 @@ impl PollSet {
         waited.iter().enumerate().filter(move |(_, p)| ready > 0 && p.revents != 0).map(|(i, _)| i)
     }
 }
+
+/// A set of any number of descriptors, kept from one wait to the next.
+#[derive(Debug, Default)]
+pub struct PollMany {
+    entries: Vec<libc::pollfd>,
+}
+
+impl PollMany {
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// Adds a descriptor to wait for input on; -1 is never ready.
+    pub fn add(&mut self, fd: RawFd) {
+        self.entries.push(libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+    }
+
+    /// Waits at most this long, and tells whether anything is ready.
+    pub fn wait(&mut self, nanoseconds: u64) -> bool {
+        let timeout = libc::timespec {
+            tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+            tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
+        };
+        // SAFETY: the entries are valid; a null mask leaves signals as they are.
+        let ready = unsafe {
+            libc::ppoll(
+                self.entries.as_mut_ptr(),
+                self.entries.len() as libc::nfds_t,
+                &raw const timeout,
+                std::ptr::null(),
+            )
+        };
+        if ready <= 0 {
+            self.entries.iter_mut().for_each(|entry| entry.revents = 0);
+        }
+        ready > 0
+    }
+
+    /// Whether the descriptor at this position was ready after the last wait.
+    pub fn is_ready(&self, position: usize) -> bool {
+        self.entries.get(position).is_some_and(|entry| entry.revents != 0)
+    }
+}

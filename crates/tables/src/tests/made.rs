@@ -151,6 +151,7 @@ fn manifest() -> Manifest {
         marks_file: None,
         control_socket: None,
         repeat: None,
+        allocs: None,
         end: None,
     }
 }

@@ -7,6 +7,7 @@
 mod check;
 mod file;
 mod histogram;
+pub mod stream;
 
 use serde::{Deserialize, Serialize};
 

@@ -1,0 +1,376 @@
+//! Listening to the tracked processes: who comes, what they say, who ends.
+//!
+//! The one invariant: a turn is short. Nothing here waits for a disk, compresses or resolves a stack; that is
+//! for [`super::keep`], in a thread of its own, because a ring that fills up costs the target time.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nilometer_kernel::read::proc::Proc;
+use nilometer_kernel::sys::clock::monotonic_ns;
+use nilometer_kernel::sys::peer::peer_pid;
+use nilometer_kernel::sys::poll::PollMany;
+use nilometer_ring::event::Level;
+use nilometer_ring::hello::Hello;
+use nilometer_ring::reader::{Book, Error, Introduction, Process as Ring, receive};
+use nilometer_trace::allocs::{Amount, Process, Step};
+use rustc_hash::FxHashMap;
+
+use super::clock::Clock;
+use super::curve::Curve;
+use super::events::Events;
+use super::inherit::{Inherited, Seed};
+use super::keep::{Ended, Keeper, NewSite};
+use super::living::Living;
+use super::site::Own;
+use super::tracked::{Sums, Tracked};
+
+/// Forked children that have not spoken yet, of which we keep what they inherited.
+const MOST_SEEDS: usize = 16;
+const MOST_CALLERS: usize = 4096;
+
+/// A process image that was or is tracked.
+#[derive(Debug, Clone)]
+pub struct Row {
+    pub process: Process,
+    pub own: Own,
+    pub book: u64,
+}
+
+/// Everything that was heard.
+#[derive(Debug)]
+pub struct Hearing {
+    listener: UnixListener,
+    poll: PollMany,
+    /// Connected, and not yet introduced.
+    callers: Vec<UnixStream>,
+    living: Vec<Living>,
+    pub rows: Vec<Row>,
+    pub sums: Sums,
+    books: FxHashMap<u64, Arc<Book>>,
+    /// By process id of the child.
+    seeds: VecDeque<(i32, u32, Seed)>,
+    pub clock: Clock,
+    pub curve: Curve,
+    pub events: Option<Events>,
+    /// The level that a switch asked for; later processes get it as well.
+    switched: Option<Level>,
+    pub tracker_bytes: u64,
+    /// Sites that the keeper knows of.
+    announced: usize,
+    /// Connections without a message: processes that could not make their files.
+    pub refused: u64,
+}
+
+impl Hearing {
+    pub fn new(listener: UnixListener, events: Option<Events>) -> Self {
+        Self {
+            listener,
+            poll: PollMany::default(),
+            callers: Vec::new(),
+            living: Vec::new(),
+            rows: Vec::new(),
+            sums: Sums::new(),
+            books: FxHashMap::default(),
+            seeds: VecDeque::new(),
+            clock: Clock::start(),
+            curve: Curve::default(),
+            events,
+            switched: None,
+            tracker_bytes: 0,
+            announced: 0,
+            refused: 0,
+        }
+    }
+
+    /// Waits for news, at most this long. Ends of processes are taken note of.
+    pub fn wait(&mut self, nanoseconds: u64) {
+        self.poll.clear();
+        self.poll.add(self.listener.as_raw_fd());
+        for living in &self.living {
+            self.poll.add(living.end.as_ref().map_or(-1, AsRawFd::as_raw_fd));
+        }
+        if self.poll.wait(nanoseconds) {
+            for (position, living) in self.living.iter_mut().enumerate() {
+                living.is_over |= self.poll.is_ready(position + 1);
+            }
+        }
+    }
+
+    /// One look at everybody; at the `last` ones nothing is held back. Returns the bytes taken.
+    pub fn turn(&mut self, keeper: &Keeper, last: bool) -> usize {
+        let now_ns = monotonic_ns();
+        self.accept();
+        self.hear_callers(keeper, now_ns);
+        let mut taken = 0;
+        let mut index = 0;
+        while index < self.living.len() {
+            taken += self.read(index, now_ns, last);
+            let living = &self.living[index];
+            if living.is_over && (last || !living.awaits(now_ns)) {
+                self.bury(index, now_ns, keeper);
+            } else {
+                index += 1;
+            }
+        }
+        self.announce(keeper);
+        self.curve.add(now_ns, self.sums.sites.live.bytes);
+        taken
+    }
+
+    fn read(&mut self, index: usize, now_ns: u64, last: bool) -> usize {
+        if self
+            .living
+            .get(index)
+            .is_some_and(|living| living.tracked.inherited.is_awaited() && !living.awaits(now_ns))
+        {
+            self.seed_late(index);
+        }
+        let Some(living) = self.living.get_mut(index) else { return 0 };
+        living.beat(now_ns);
+        let taken = living.read(&mut self.sums, self.events.as_mut(), now_ns, last);
+        if !living.tracked.forks.is_empty() {
+            self.note_forks(index);
+        }
+        taken
+    }
+
+    fn accept(&mut self) {
+        loop {
+            let socket = match self.listener.accept() {
+                Ok((socket, _)) => socket,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => return,
+            };
+            if socket.set_nonblocking(true).is_ok() && self.callers.len() < MOST_CALLERS {
+                self.callers.push(socket);
+            }
+        }
+    }
+
+    /// Who has connected and said who it is. One that is stopped before it can say so holds up nobody.
+    fn hear_callers(&mut self, keeper: &Keeper, now_ns: u64) {
+        for socket in std::mem::take(&mut self.callers) {
+            match receive(socket.as_fd()) {
+                Ok(introduction) => self.introduce(introduction, peer_pid(socket.as_fd()), keeper, now_ns),
+                Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.callers.push(socket);
+                }
+                Err(_) => self.refused += 1,
+            }
+        }
+    }
+
+    fn introduce(&mut self, introduction: Introduction, pid: Option<i32>, keeper: &Keeper, now_ns: u64) {
+        let Introduction { hello, control, book } = introduction;
+        let Ok(ring) = Ring::open(&control) else {
+            self.refused += 1;
+            return;
+        };
+        if let Some(book) = book.and_then(|file| Book::open(&file).ok())
+            && !self.books.contains_key(&book.inode())
+        {
+            let book = Arc::new(book);
+            keeper.book(&book);
+            self.books.insert(book.inode(), book);
+        }
+        let pid = pid.unwrap_or(hello.pid as i32);
+        // A fresh image of a known process: it has replaced itself, and what it had is gone.
+        for living in self.living.iter_mut().filter(|living| living.pid == pid) {
+            living.is_over = true;
+        }
+        self.enter(ring, pid, &hello, now_ns);
+    }
+
+    fn enter(&mut self, ring: Ring, pid: i32, hello: &Hello, now_ns: u64) {
+        let parent = self.parent_of(hello);
+        let process = self.rows.len() as u32;
+        let mut inherited = Inherited::default();
+        if hello.forked_from != 0 {
+            inherited = Inherited::awaited();
+            if let Some(position) = self.seeds.iter().position(|(child, ..)| *child == hello.pid as i32)
+                && let Some((_, _, seed)) = self.seeds.remove(position)
+            {
+                inherited.seed(seed);
+            }
+        }
+        let row = Process {
+            pid,
+            forked_from: parent,
+            name: name_of(pid),
+            started_ns: self.clock.ns(hello.start_ticks),
+            ..Process::default()
+        };
+        self.rows.push(Row { process: row, own: Own::default(), book: hello.book_inode });
+        let tracked = Tracked::new(process, inherited);
+        let mut living = Living::new(ring, pid, hello.book_inode, tracked, now_ns);
+        if let Some(level) = self.switched {
+            living.switch(level, now_ns);
+        }
+        self.living.push(living);
+    }
+
+    /// The row of the process that this one was forked from: the latest of that id that began before.
+    fn parent_of(&self, hello: &Hello) -> Option<u32> {
+        let from = hello.forked_from as i32;
+        let of_family = |row: &Row| row.process.pid == from && row.book == hello.book_inode;
+        (from != 0).then(|| self.rows.iter().rposition(of_family).map(|row| row as u32)).flatten()
+    }
+
+    /// A child whose parent never said that it forked (a raw `clone`) gets what the parent has now.
+    fn seed_late(&mut self, index: usize) {
+        let parent = self.living.get(index).and_then(|child| self.rows.get(child.tracked.process as usize));
+        let parent = parent.and_then(|row| row.process.forked_from);
+        let parent = self.living.iter().find(|living| Some(living.tracked.process) == parent);
+        let seed = parent.map(|parent| Seed::of(&parent.tracked.blocks, &parent.tracked.inherited));
+        if let Some(child) = self.living.get_mut(index) {
+            child.tracked.inherited.seed(seed.unwrap_or_else(Seed::unknown));
+        }
+    }
+
+    /// Children get what their parent had when it forked.
+    fn note_forks(&mut self, index: usize) {
+        let Some(living) = self.living.get_mut(index) else { return };
+        let (process, forks) = (living.tracked.process, std::mem::take(&mut living.tracked.forks));
+        for (child, seed) in forks {
+            let child = child as i32;
+            let awaits = |living: &&mut Living| living.pid == child && living.tracked.inherited.is_awaited();
+            match self.living.iter_mut().find(awaits) {
+                Some(child) => child.tracked.inherited.seed(seed),
+                None => self.seeds.push_back((child, process, seed)),
+            }
+            while self.seeds.len() > MOST_SEEDS {
+                self.seeds.pop_front();
+            }
+        }
+    }
+
+    /// A process has ended: its last events, then its sums are closed and its memory is let go.
+    fn bury(&mut self, index: usize, now_ns: u64, keeper: &Keeper) {
+        if self.living[index].tracked.inherited.is_awaited() {
+            self.seed_late(index);
+        }
+        while self.read(index, now_ns, true) > 0 {}
+        self.look();
+        self.read(index, now_ns, true); // frees that waited for their allocation are settled after one more turn
+        self.announce(keeper);
+        let mut living = self.living.remove(index);
+        self.sums.sites.end(&mut living.tracked.own, &living.tracked.sites);
+        self.describe(&mut living);
+        let own = living.tracked.own;
+        let is_last = !self.living.iter().any(|other| other.book == living.book);
+        if let Some(row) = self.rows.get_mut(living.tracked.process as usize) {
+            row.own = own;
+            row.process.ended_ns = Some(now_ns);
+        }
+        self.seeds.retain(|(_, parent, _)| *parent != living.tracked.process || !is_last);
+        if is_last {
+            self.books.remove(&living.book);
+        }
+        keeper.evaluations(living.book, living.evaluations());
+        keeper.ended(Ended { book: living.book, is_last });
+    }
+
+    fn describe(&mut self, living: &mut Living) {
+        if let Some(row) = self.rows.get_mut(living.tracked.process as usize) {
+            living.describe(&mut row.process, &self.clock);
+            row.own = living.tracked.own;
+        }
+    }
+
+    /// Brings the rows of the living up to date.
+    pub fn describe_all(&mut self) {
+        let mut living = std::mem::take(&mut self.living);
+        for living in &mut living {
+            self.describe(living);
+        }
+        self.living = living;
+    }
+
+    /// These processes have become programs that are not tracked.
+    pub fn replaced(&mut self, pids: &[i32]) {
+        for living in self.living.iter_mut().filter(|living| pids.contains(&living.pid)) {
+            living.is_over = true;
+        }
+    }
+
+    /// Tells which code of their interpreters evaluates Python.
+    pub fn tell_evaluations(&self, keeper: &Keeper) {
+        for living in &self.living {
+            keeper.evaluations(living.book, living.evaluations());
+        }
+    }
+
+    /// The tracker's memory in all targets now; its highest is kept.
+    pub fn look(&mut self) {
+        self.clock.measure();
+        self.sums.tick_scale = self.clock.scale;
+        let rings: u64 = self.living.iter_mut().map(Living::look).sum();
+        let books: u64 = self.books.values().filter_map(|book| book.size().ok()).map(|(_, used)| used).sum();
+        self.tracker_bytes = self.tracker_bytes.max(rings + books);
+    }
+
+    /// New sites: their stacks are resolved elsewhere, also after their process's end.
+    fn announce(&mut self, keeper: &Keeper) {
+        let new = self.sums.sites.all.get(self.announced..).unwrap_or_default();
+        if new.is_empty() {
+            return;
+        }
+        let rows = &self.rows;
+        let new = new.iter().map(|site| NewSite {
+            book: rows.get(site.process as usize).map_or(0, |row| row.book),
+            native: site.native,
+            python: site.python,
+        });
+        keeper.sites(new.collect());
+        self.announced = self.sums.sites.all.len();
+    }
+
+    pub fn step(&mut self, number: u64, at_ns: u64) {
+        let step = Step { number, at_ns, live_bytes: self.sums.sites.live.bytes };
+        let ticks = self.clock.ticks(at_ns);
+        self.sums.sites.steps.mark(step, ticks);
+    }
+
+    pub fn switch(&mut self, level: Level) {
+        self.switched = Some(level);
+        let now_ns = monotonic_ns();
+        self.living.iter_mut().for_each(|living| living.switch(level, now_ns));
+    }
+
+    /// Processes that are listened to now, and which programs they were when they came.
+    pub fn programs(&self) -> impl Iterator<Item = (i32, PathBuf)> + '_ {
+        self.living.iter().map(|living| (living.pid, living.program.clone()))
+    }
+
+    /// Events so far, and those lost.
+    pub fn counts(&self) -> (u64, u64) {
+        let ended = self.rows.iter().filter(|row| row.process.ended_ns.is_some());
+        let ended = ended.fold((0, 0), |(events, lost), row| {
+            (events + row.process.events, lost + row.process.lost_events)
+        });
+        self.living
+            .iter()
+            .fold(ended, |(events, lost), living| (events + living.tracked.events, lost + living.totals.lost))
+    }
+
+    pub fn total(&self) -> (Amount, u64, u64) {
+        let mut sum = Amount::default();
+        let (mut frees, mut events) = (0, 0);
+        for row in &self.rows {
+            super::weight::Sum::add(&mut sum, &row.process.total);
+            frees += row.process.frees;
+            events += row.process.events;
+        }
+        (sum, frees, events)
+    }
+}
+
+fn name_of(pid: i32) -> String {
+    let comm = std::fs::read_to_string(Proc::default().root().join(pid.to_string()).join("comm"));
+    comm.map_or(String::new(), |name| name.trim_end().to_owned())
+}

@@ -1,0 +1,284 @@
+//! A process image whose files we hold: its rings are read here. It may be dead already.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use nilometer_kernel::sys::process::pidfd;
+use nilometer_ring::clock;
+use nilometer_ring::cursor::Source;
+use nilometer_ring::event::{Level, Mode};
+use nilometer_ring::layout::degraded;
+use nilometer_ring::reader::{Process as Ring, Totals};
+use nilometer_ring::{Decoder, Event};
+use nilometer_trace::allocs::Process;
+
+use super::clock::Clock;
+use super::events::Events;
+use super::tracked::{Sums, Tracked};
+use super::untracked::program_of;
+
+/// How long after its start a process is told the mode again: it sets its own just after it introduced itself.
+const SETTLING_NS: u64 = 100_000_000;
+/// How long a child waits for its parent's word.
+const PATIENCE_NS: u64 = 200_000_000;
+/// Bytes of a lane that may wait for their time; a clock that makes no sense must not fill our memory.
+const MOST_HELD: usize = 16 << 20;
+
+#[derive(Debug)]
+pub struct Living {
+    ring: Ring,
+    lanes: Vec<Lane>,
+    /// Lanes with an event that waits, by its time.
+    queue: BinaryHeap<Reverse<(u64, usize)>>,
+    pub tracked: Tracked,
+    pub pid: i32,
+    /// The program it was when it came.
+    pub program: PathBuf,
+    /// Inode of its book.
+    pub book: u64,
+    /// Becomes readable when it ends; `None` if it had ended when we looked.
+    pub end: Option<OwnedFd>,
+    pub is_over: bool,
+    introduced_ns: u64,
+    wanted: Option<Mode>,
+    pub totals: Totals,
+}
+
+/// A lane's bytes on their way through its decoder.
+#[derive(Debug, Default)]
+struct Lane {
+    decoder: Decoder,
+    bytes: Vec<u8>,
+    /// Bytes that are decoded.
+    at: usize,
+    /// The event that comes next; the decoder stands behind it.
+    next: Option<Event>,
+    /// Its bytes made no sense from some point on.
+    broken: bool,
+}
+
+impl Lane {
+    /// Makes room for more bytes; how many are there.
+    fn begin(&mut self) -> usize {
+        if self.at >= self.bytes.len() {
+            self.bytes.clear();
+            self.at = 0;
+        }
+        self.bytes.len()
+    }
+
+    /// When the next event happened, if there is one.
+    fn next_ticks(&mut self) -> Option<u64> {
+        if self.next.is_none() {
+            let mut source = Source::new(self.bytes.get(self.at..).unwrap_or_default());
+            self.next = advance(&mut self.decoder, &mut source, &mut self.broken);
+            self.at = self.bytes.len() - source.remaining();
+        }
+        self.next.is_some().then(|| self.decoder.ticks())
+    }
+
+    /// Hands over events up to this time; when the one after them happened.
+    #[inline]
+    fn run(&mut self, until: u64, mut sink: impl FnMut(&Decoder, Event)) -> Option<u64> {
+        let mut source = Source::new(self.bytes.get(self.at..).unwrap_or_default());
+        while let Some(event) = self.next.take() {
+            if self.decoder.ticks() > until {
+                self.next = Some(event);
+                break;
+            }
+            sink(&self.decoder, event);
+            self.next = advance(&mut self.decoder, &mut source, &mut self.broken);
+        }
+        self.at = self.bytes.len() - source.remaining();
+        self.next.is_some().then(|| self.decoder.ticks())
+    }
+}
+
+#[inline]
+fn advance(decoder: &mut Decoder, source: &mut Source<'_>, broken: &mut bool) -> Option<Event> {
+    if *broken {
+        *source = Source::new(&[]);
+        return None;
+    }
+    decoder.next(source).unwrap_or_else(|_| {
+        *broken = true;
+        *source = Source::new(&[]);
+        None
+    })
+}
+
+impl Living {
+    pub fn new(ring: Ring, pid: i32, book: u64, tracked: Tracked, now_ns: u64) -> Self {
+        let end = pidfd(pid).ok();
+        let is_over = end.is_none();
+        Self {
+            ring,
+            lanes: Vec::new(),
+            queue: BinaryHeap::new(),
+            tracked,
+            pid,
+            program: program_of(pid),
+            book,
+            end,
+            is_over,
+            introduced_ns: now_ns,
+            wanted: None,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Says that we live, and what is wanted. A mode that the target lowered by itself stays as it is.
+    pub fn beat(&mut self, now_ns: u64) {
+        let _ = self.ring.beat();
+        if let Some(wanted) = self.wanted {
+            if now_ns.saturating_sub(self.introduced_ns) > SETTLING_NS {
+                self.wanted = None;
+            } else if self.ring.mode().is_ok_and(|mode| mode != wanted) {
+                let _ = self.ring.set_mode(wanted);
+            }
+        }
+    }
+
+    /// Switches the target. Blocks of an earlier, fuller mode must still be seen to end.
+    pub fn switch(&mut self, level: Level, now_ns: u64) {
+        let before = self.ring.mode().map_or(Level::Off, Mode::level);
+        let mut mode = Mode::new(level);
+        if level == Level::Sampled && before > Level::Sampled {
+            mode = mode.with(Mode::ALL_FREES);
+        }
+        let _ = self.ring.set_mode(mode);
+        self.wanted = Some(mode).filter(|_| now_ns.saturating_sub(self.introduced_ns) <= SETTLING_NS);
+    }
+
+    /// Reads all lanes once, in the order of their times. What happened after the beginning of this turn waits for the
+    /// next, unless it is the `last`: the others' share of that time is not there yet. Returns the bytes taken.
+    pub fn read(
+        &mut self,
+        sums: &mut Sums,
+        mut events: Option<&mut Events>,
+        now_ns: u64,
+        last: bool,
+    ) -> usize {
+        let cutoff = if last { u64::MAX } else { clock::ticks() };
+        self.tracked.begin_turn();
+        let mut taken = 0;
+        for index in 0..self.ring.lanes() {
+            if self.lanes.len() <= index {
+                self.lanes.push(Lane::default());
+            }
+            let lane = &mut self.lanes[index];
+            let known = lane.begin();
+            let bytes = self.ring.take(index, &mut lane.bytes);
+            taken += bytes;
+            if let Some(events) = events.as_deref_mut().filter(|_| bytes > 0) {
+                events.add(self.tracked.process, index as u32, lane.bytes.get(known..).unwrap_or_default());
+            }
+            if let Some(ticks) = lane.next_ticks() {
+                self.queue.push(Reverse((ticks, index)));
+            }
+        }
+        if last || !self.awaits(now_ns) {
+            self.merge(sums, cutoff);
+        }
+        self.queue.clear();
+        taken
+    }
+
+    /// A forked child speaks before its parent has said that it forked, and what it had then: what it says is taken, and
+    /// understood a little later.
+    pub fn awaits(&self, now_ns: u64) -> bool {
+        self.tracked.inherited.is_awaited()
+            && now_ns.saturating_sub(self.introduced_ns) < PATIENCE_NS
+            && self.lanes.iter().all(|lane| lane.bytes.len() < MOST_HELD)
+    }
+
+    fn merge(&mut self, sums: &mut Sums, cutoff: u64) {
+        while let Some(Reverse((ticks, index))) = self.queue.pop() {
+            let Some(lane) = self.lanes.get_mut(index) else { continue };
+            if ticks > cutoff && lane.bytes.len() < MOST_HELD {
+                continue;
+            }
+            let others = self.queue.peek().map_or(u64::MAX, |Reverse((ticks, _))| *ticks);
+            let until = others.min(cutoff).max(ticks);
+            let tracked = &mut self.tracked;
+            let next = lane.run(until, |decoder, event| tracked.take(sums, index, decoder, event));
+            tracked.last_ticks = tracked.last_ticks.max(ticks);
+            if let Some(ticks) = next {
+                self.queue.push(Reverse((ticks, index)));
+            }
+        }
+    }
+
+    /// Parts of the interpreter's loop, in memory.
+    pub fn evaluations(&self) -> Vec<(u64, u64)> {
+        self.ring.evaluations().unwrap_or_default()
+    }
+
+    /// Memory of the tracker in it, its book apart.
+    pub fn look(&mut self) -> u64 {
+        if let Ok(totals) = self.ring.totals() {
+            self.totals = totals;
+        }
+        self.totals.private_bytes + self.totals.ring_bytes
+    }
+
+    /// What there is to say about the process, apart from what was known when it came.
+    pub fn describe(&mut self, process: &mut Process, clock: &Clock) {
+        let tracker_bytes = self.look();
+        let (totals, tracked) = (&self.totals, &self.tracked);
+        process.tracker_bytes = process.tracker_bytes.max(tracker_bytes);
+        process.python = self.ring.facts().map_or(0, |facts| facts.python);
+        process.mode = self.ring.mode().map_or(String::new(), |mode| level_name(mode.level()).to_owned());
+        process.degraded = reasons(totals, self.lanes.iter().filter(|lane| lane.broken).count());
+        process.peak_bytes = tracked.own.peak_bytes;
+        process.peak_at_ns = clock.ns(tracked.own.peak_ticks);
+        process.live = tracked.own.live;
+        process.total = tracked.own.total;
+        process.inherited = tracked.inherited.at_fork;
+        process.inherited_live = tracked.inherited.live;
+        process.frees = tracked.frees;
+        process.events = tracked.events;
+        process.lost_events = totals.lost + totals.nested + totals.orphans_lost;
+        process.unknown_frees = tracked.unknown_frees;
+        process.stacks_dropped = totals.stacks_dropped;
+        process.stacks_cut = totals.stacks_cut;
+        process.discarded_bytes = tracked.discarded_bytes;
+        process.file_mapped_bytes = tracked.file_mapped_bytes;
+        process.longest_wait_ns = clock.span_ns(totals.longest_wait_ticks);
+    }
+}
+
+pub fn level_name(level: Level) -> &'static str {
+    match level {
+        Level::Off => "off",
+        Level::Sampled => "sampled",
+        Level::All => "all",
+        Level::Deep => "deep",
+    }
+}
+
+fn reasons(totals: &Totals, broken_lanes: usize) -> Vec<String> {
+    let told = [
+        (degraded::RING_REFUSED, "no memory for a larger ring: sampled from then on"),
+        (
+            degraded::BOOK_REFUSED,
+            "no memory for more stacks, or their ceiling is reached: sampled from then on",
+        ),
+        (degraded::RECORDER_GONE, "the recorder did not answer: nothing was recorded from then on"),
+        (degraded::PYTHON_UNKNOWN, "an interpreter of an unknown version: native stacks only"),
+        (degraded::BOOK_FOLDED, "the ceiling of stacks is near: inner frames of new stacks are not kept"),
+        (degraded::LITTLE_ROOM, "its memory limit is near: the tracker did with less"),
+        (degraded::TABLE_FULL, "too many sampled blocks: fewer were drawn from then on"),
+    ];
+    let mut reasons: Vec<String> = told
+        .into_iter()
+        .filter(|(bit, _)| totals.degraded & bit != 0)
+        .map(|(_, reason)| reason.to_owned())
+        .collect();
+    if broken_lanes > 0 {
+        reasons.push(format!("{broken_lanes} of its rings held bytes that make no sense"));
+    }
+    reasons
+}

@@ -1,0 +1,216 @@
+//! The recorder's loop: a turn over everybody, orders from outside, a copy to store now and then.
+
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nilometer_kernel::sys::clock::monotonic_ns;
+use nilometer_ring::event::Level;
+use nilometer_trace::allocs::About;
+
+use super::events::Events;
+use super::hear::Hearing;
+use super::keep::Keeper;
+use super::snapshot::{self, Copying};
+use super::untracked::Silent;
+use super::{AllocOptions, EXACT_BYTES, Outcome, Status};
+
+/// Between two turns when there is little to read. The targets use our beat as a clock.
+const NAP_NS: u64 = 1_000_000;
+const SHORT_NAP_NS: u64 = 300_000;
+/// A turn that took this much is followed by the next at once.
+const BUSY_BYTES: usize = 64 << 10;
+/// Between two looks at counters.
+const LOOK_NS: u64 = 100_000_000;
+/// The first copy that is stored while the run goes on, and the longest time between two.
+const FIRST_COPY_NS: u64 = 2_000_000_000;
+const MOST_BETWEEN_COPIES_NS: u64 = 60_000_000_000;
+/// Storing a copy may take one part in so many of the time.
+const COPY_SHARE: u64 = 30;
+/// Turns at the end, should a process that outlives the run never stop talking.
+const LAST_TURNS: usize = 50;
+
+/// What the thread is told.
+#[derive(Debug)]
+pub enum Message {
+    Step { number: u64, at_ns: u64 },
+    Switch(Level),
+    Saw(Vec<i32>),
+    Stop,
+}
+
+/// The thread's own state.
+#[derive(Debug)]
+pub struct Recording {
+    hearing: Hearing,
+    keeper: Keeper,
+    messages: Receiver<Message>,
+    status: Arc<Mutex<Status>>,
+    about: About,
+    silent: Silent,
+    copying: Option<Copying>,
+    copied_ns: u64,
+    copy_every_ns: u64,
+    looked_ns: u64,
+    notes: Vec<String>,
+    /// Steps that were marked before this turn: what happened before them is read in it.
+    steps: Vec<(u64, u64)>,
+}
+
+impl Recording {
+    pub fn new(
+        options: &AllocOptions,
+        listener: UnixListener,
+        directory: &Path,
+        most_event_bytes: u64,
+        messages: Receiver<Message>,
+        status: Arc<Mutex<Status>>,
+    ) -> std::io::Result<Self> {
+        let started_ns = monotonic_ns();
+        let events = options.events.then(|| Events::start(directory, most_event_bytes)).transpose()?;
+        let about = About {
+            mode: options.mode.name().to_owned(),
+            mean_bytes: options.mean_bytes,
+            exact_bytes: EXACT_BYTES,
+            depth: options.depth,
+            started_ns,
+            ..About::default()
+        };
+        Ok(Self {
+            hearing: Hearing::new(listener, events),
+            keeper: Keeper::start(directory.to_owned())?,
+            messages,
+            status,
+            about,
+            silent: Silent::new(&options.library),
+            copying: None,
+            copied_ns: started_ns,
+            copy_every_ns: FIRST_COPY_NS,
+            looked_ns: 0,
+            notes: Vec::new(),
+            steps: Vec::new(),
+        })
+    }
+
+    pub fn run(mut self) -> Outcome {
+        while self.obey() {
+            let taken = self.hearing.turn(&self.keeper, false);
+            self.mark_steps();
+            let now_ns = monotonic_ns();
+            if now_ns.saturating_sub(self.looked_ns) >= LOOK_NS {
+                self.look(now_ns);
+            }
+            self.copy(now_ns);
+            self.hearing.wait(nap_after(taken));
+        }
+        self.finish()
+    }
+
+    /// Does what it was told; false when that is to stop.
+    fn obey(&mut self) -> bool {
+        loop {
+            match self.messages.try_recv() {
+                Ok(Message::Step { number, at_ns }) => self.steps.push((number, at_ns)),
+                Ok(Message::Switch(level)) => {
+                    self.note_switch(level);
+                    self.hearing.switch(level);
+                }
+                Ok(Message::Saw(pids)) => {
+                    self.silent.heard(self.hearing.programs());
+                    let replaced = self.silent.look(&pids);
+                    self.hearing.replaced(&replaced);
+                }
+                Err(TryRecvError::Empty) => return true,
+                Ok(Message::Stop) | Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    fn mark_steps(&mut self) {
+        for (number, at_ns) in self.steps.drain(..) {
+            self.hearing.step(number, at_ns);
+        }
+    }
+
+    fn note_switch(&mut self, level: Level) {
+        let seconds = monotonic_ns().saturating_sub(self.about.started_ns) as f64 / 1e9;
+        let name = super::living::level_name(level);
+        self.about.notes.push(format!("switched to {name} after {seconds:.1} s"));
+    }
+
+    fn look(&mut self, now_ns: u64) {
+        self.looked_ns = now_ns;
+        self.hearing.look();
+        self.silent.heard(self.hearing.programs());
+        let sites = &self.hearing.sums.sites;
+        let (events, lost_events) = self.hearing.counts();
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        *status = Status {
+            mode: std::mem::take(&mut status.mode),
+            processes: self.hearing.programs().count(),
+            live_bytes: sites.live.bytes,
+            peak_bytes: sites.peak.bytes,
+            events,
+            lost_events,
+            steps: sites.steps.count().into(),
+        };
+    }
+
+    /// A copy is begun when it is time, and goes on for some turns.
+    fn copy(&mut self, now_ns: u64) {
+        if self.copying.is_none() && now_ns.saturating_sub(self.copied_ns) >= self.copy_every_ns {
+            if self.keeper.is_busy() {
+                return;
+            }
+            self.copying = Some(Copying::default());
+            self.copied_ns = now_ns;
+        }
+        let Some(copying) = &mut self.copying else { return };
+        if let Some(snapshot) = copying.go_on(&mut self.hearing, &self.about) {
+            self.copying = None;
+            self.keeper.store(snapshot);
+            let share = self.keeper.last_ns().saturating_mul(COPY_SHARE);
+            self.copy_every_ns = (self.copy_every_ns * 2).max(share).min(MOST_BETWEEN_COPIES_NS.max(share));
+        }
+    }
+
+    fn finish(mut self) -> Outcome {
+        for _ in 0..LAST_TURNS {
+            self.hearing.wait(0);
+            if self.hearing.turn(&self.keeper, true) == 0 {
+                break;
+            }
+        }
+        self.silent.heard(self.hearing.programs());
+        self.hearing.turn(&self.keeper, true); // frees that waited for their allocation are settled
+        self.mark_steps();
+        self.hearing.tell_evaluations(&self.keeper);
+        if let Some(events) = self.hearing.events.take() {
+            let written = events.finish();
+            self.about.event_bytes = Some(written.bytes);
+            if written.lost_bytes > 0 || written.why.is_some() {
+                let why = written.why.unwrap_or_else(|| "it could not be written fast enough".to_owned());
+                self.notes
+                    .push(format!("{} bytes of the event stream are missing: {why}", written.lost_bytes));
+            }
+        }
+        self.about.notes.extend(self.notes.iter().cloned());
+        self.about.untracked = self.silent.reasons();
+        let snapshot = snapshot::last(self.hearing, &self.about);
+        let about = snapshot.about.clone();
+        self.keeper.store(snapshot);
+        let kept = self.keeper.finish();
+        let mut notes = self.notes;
+        notes.extend(kept.failure.map(|why| format!("allocations could not be stored: {why}")));
+        Outcome { about, notes }
+    }
+}
+
+fn nap_after(taken: usize) -> u64 {
+    match taken {
+        0 => NAP_NS,
+        1..BUSY_BYTES => SHORT_NAP_NS,
+        _ => 0,
+    }
+}
