@@ -1,7 +1,7 @@
 //! The command line, as typed. Nothing outside this module knows clap.
 
-pub mod compare;
 pub mod allocs;
+pub mod compare;
 pub mod demo;
 pub mod heap;
 pub mod import;

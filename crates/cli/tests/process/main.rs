@@ -41,9 +41,9 @@ mod heap_torch;
 
 mod where_ledger;
 
+mod allocs;
 mod compare;
 mod sweep;
-mod allocs;
 
 mod attach;
 mod control;
