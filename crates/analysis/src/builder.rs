@@ -12,6 +12,7 @@ use crate::column::Layout;
 use crate::curve::Curves;
 use crate::event::EventLog;
 use crate::heap::growth::HeapWatch;
+use crate::ledger::run::LedgerFinder;
 use crate::limit::LimitFinder;
 use crate::made_of::Composition;
 use crate::model::Run;
@@ -46,6 +47,7 @@ pub struct RunBuilder {
     pub(crate) cause: CauseFinder,
     pub(crate) composition: Composition,
     pub(crate) heap: HeapWatch,
+    pub(crate) ledgers: LedgerFinder,
     pub(crate) curves: Curves,
     pub(crate) events: EventLog,
     /// Levels over time: nanoseconds and bytes.
@@ -71,6 +73,7 @@ impl RunBuilder {
             cause: CauseFinder::default(),
             composition: Composition::default(),
             heap: HeapWatch::default(),
+            ledgers: LedgerFinder::default(),
             curves: Curves::new(),
             events: EventLog::new(),
             levels: Thinned::new(4_096),
@@ -95,6 +98,7 @@ impl RunBuilder {
             Record::Event(event) => self.event(event),
             Record::End(end) => self.end(end),
             Record::HeapTable(table) => self.heap.push(table, self.steps.step()),
+            Record::Ledger(taken) => self.ledgers.push(taken),
         }
     }
 

@@ -60,6 +60,7 @@ impl Closing {
             growth: self.growth(),
             made_of: self.made_of(),
             heap: b.heap.finish(clock),
+            ledgers: b.ledgers.finish(b.processes.all(), b.peak.at_ns(), clock),
             processes: b.processes.models(clock, b.ticks_per_s, self.launcher_bytes),
             processes_seen: b.processes.seen,
             unseen: b.processes.unseen(b.ticks_per_s),

@@ -24,6 +24,8 @@ pub struct Run {
     pub made_of: Option<MadeOf>,
     /// Which kinds of object grew, where tables of the heap were kept (`--heap`).
     pub heap: Option<crate::heap::model::Growths>,
+    /// What large processes were made of over the run, by their ledgers.
+    pub ledgers: Option<crate::ledger::run::Ledgers>,
     pub processes: Vec<Process>,
     /// How many processes belonged to the tree, listed or not.
     pub processes_seen: u64,

@@ -53,7 +53,7 @@ impl Progress {
         Self(Arc::new(told))
     }
 
-    fn tell(&self, stage: Stage) {
+    pub(crate) fn tell(&self, stage: Stage) {
         (self.0)(stage);
     }
 }
@@ -142,6 +142,10 @@ impl<'a> Readers<'a> {
             }
             _ => Ok(self),
         }
+    }
+
+    pub(crate) fn torch(&self) -> Option<&Classes> {
+        self.torch.as_ref()
     }
 
     /// Large buffers of numbers, which need not be copied.

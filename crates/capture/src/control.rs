@@ -33,6 +33,8 @@ pub enum Request {
     Heap { pid: i32, path: PathBuf },
     /// Switches the recording of allocations: `off`, `sampled`, `all`, `deep`.
     Mode { mode: String },
+    /// A ledger of a process of the tree, in the same way, as JSON.
+    Ledger { pid: i32, path: PathBuf },
 }
 
 #[derive(Debug)]

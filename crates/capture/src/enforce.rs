@@ -187,7 +187,7 @@ impl Session {
     /// Where it may not be stopped (Yama) it is read as it runs, and this is why. SIGTERM is sent before the
     /// release: a fast allocator gets no moment in between.
     fn post_mortem_then_ask_to_end(&mut self) -> Option<std::io::Error> {
-        self.let_heap_go(); // one tracer at a time
+        self.let_go(); // one tracer at a time
         let begin_ns = monotonic_ns();
         let pids: Vec<i32> = self.recorder.tree.members().iter().map(|m| m.pid).collect();
         let proc = Proc::default();

@@ -1,24 +1,20 @@
 //! Heap tables of a run: a census now and then, by a thread of its own, so that ticks go on.
 //!
 //! The one invariant: the target stands still for no more than 1 % of the time, whatever was asked.
-//! While the thread holds the target, the main loop must not wait for children: the kernel would give it the stop
-//! that the thread waits for (`wait_consider_task`, `kernel/exit.c`: a child traced by its parent's own group).
 
 use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io::BufWriter;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
 use nilometer_kernel::sys::clock::{monotonic_ns, thread_cpu_ns};
 use nilometer_trace::heap::Graph;
 use nilometer_trace::record::HeapTable;
 
-use crate::census::{self, CensusOptions, Detail, Progress, Stage};
+use crate::census::{self, CensusOptions, Detail};
+use crate::errand::{Came, Errands, Holding};
 
 /// Rows that a table keeps; the rest is one row.
 const MOST_ROWS: usize = 40;
@@ -66,8 +62,7 @@ pub struct Outcome {
 pub struct HeapWatch {
     every: Option<Every>,
     started_ns: u64,
-    worker: Option<Receiver<Outcome>>,
-    holding: Arc<AtomicBool>,
+    errands: Errands<Outcome>,
     waiting: Vec<Errand>,
     last_end_ns: u64,
     last_pause_ns: u64,
@@ -87,7 +82,11 @@ impl HeapWatch {
 
     /// True while the target is held by the thread: nobody else may wait for it.
     pub fn is_holding(&self) -> bool {
-        self.holding.load(Ordering::Acquire)
+        self.errands.is_holding()
+    }
+
+    pub fn is_out(&self) -> bool {
+        self.errands.is_out()
     }
 
     /// Tables taken so far.
@@ -104,14 +103,15 @@ impl HeapWatch {
         self.waiting.push(Errand::Snapshot { pid, path });
     }
 
-    /// Takes what the thread brought back, and sends it again if something is due. `pids`: largest first.
-    pub fn turn(&mut self, pids: impl FnOnce() -> Vec<i32>) -> Option<Outcome> {
+    /// Takes what the thread brought back, and sends it again if something is due and `may_begin`. `pids`: largest
+    /// first.
+    pub fn turn(&mut self, may_begin: bool, pids: impl FnOnce() -> Vec<i32>) -> Option<Outcome> {
         let now_ns = monotonic_ns();
         if self.started_ns == 0 {
             self.started_ns = now_ns;
         }
         let outcome = self.collect(now_ns);
-        if self.worker.is_none() {
+        if may_begin && !self.errands.is_out() {
             if !self.waiting.is_empty() {
                 let errand = self.waiting.remove(0);
                 self.send(errand);
@@ -127,23 +127,17 @@ impl HeapWatch {
 
     /// Waits for the thread, no longer than this.
     pub fn finish(&mut self, patience: Duration) -> Option<Outcome> {
-        let worker = self.worker.take()?;
-        worker.recv_timeout(patience).ok().map(|outcome| self.take_note(outcome, monotonic_ns()))
+        self.errands.wait(patience).map(|outcome| self.take_note(outcome, monotonic_ns()))
     }
 
     fn collect(&mut self, now_ns: u64) -> Option<Outcome> {
-        match self.worker.as_ref()?.try_recv() {
-            Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => {
-                self.worker = None;
+        Some(match self.errands.collect()? {
+            Came::Lost => {
                 self.last_end_ns = now_ns;
-                Some(Outcome { failure: Some("the census broke off".to_owned()), ..Outcome::default() })
+                Outcome { failure: Some("the census broke off".to_owned()), ..Outcome::default() }
             }
-            Ok(outcome) => {
-                self.worker = None;
-                Some(self.take_note(outcome, now_ns))
-            }
-        }
+            Came::Back(outcome) => self.take_note(outcome, now_ns),
+        })
     }
 
     /// A reason is told once.
@@ -176,19 +170,11 @@ impl HeapWatch {
     }
 
     fn send(&mut self, errand: Errand) {
-        let (sender, receiver) = channel();
-        let holding = Arc::clone(&self.holding);
-        let work = move || {
-            // Whoever waits may have gone: then nobody needs the answer.
-            let _ = sender.send(run(&errand, &holding));
-        };
-        if std::thread::Builder::new().name("nilo-heap".to_owned()).spawn(work).is_ok() {
-            self.worker = Some(receiver);
-        }
+        self.errands.send("nilo-heap", move |holding| run(&errand, holding));
     }
 }
 
-fn run(errand: &Errand, holding: &Arc<AtomicBool>) -> Outcome {
+fn run(errand: &Errand, holding: &Holding) -> Outcome {
     match errand {
         Errand::Table(pids) => tabulate(pids, holding),
         Errand::Snapshot { pid, path } => {
@@ -204,7 +190,7 @@ fn run(errand: &Errand, holding: &Arc<AtomicBool>) -> Outcome {
 }
 
 /// The first of these that can be read.
-fn tabulate(pids: &[i32], holding: &Arc<AtomicBool>) -> Outcome {
+fn tabulate(pids: &[i32], holding: &Holding) -> Outcome {
     let mut outcome = Outcome::default();
     for &pid in pids {
         let (begin_ns, at_ns) = (thread_cpu_ns(), monotonic_ns());
@@ -228,16 +214,15 @@ fn tabulate(pids: &[i32], holding: &Arc<AtomicBool>) -> Outcome {
     outcome
 }
 
-fn take(pid: i32, detail: Detail, holding: &Arc<AtomicBool>) -> Result<Graph, census::Error> {
-    let flag = Arc::clone(holding);
-    let progress = Progress::new(move |stage| flag.store(stage == Stage::Copy, Ordering::Release));
+fn take(pid: i32, detail: Detail, holding: &Holding) -> Result<Graph, census::Error> {
+    let progress = holding.progress();
     let taken = census::take(pid, &CensusOptions { detail, progress, ..CensusOptions::default() });
-    holding.store(false, Ordering::Release);
+    holding.release();
     taken
 }
 
 /// Written beside and renamed: it is there whole or not at all.
-fn snapshot(pid: i32, path: &Path, holding: &Arc<AtomicBool>) -> Result<u64, String> {
+fn snapshot(pid: i32, path: &Path, holding: &Holding) -> Result<u64, String> {
     let graph = take(pid, Detail::Graph, holding).map_err(|error| error.to_string())?;
     let part = path.with_extension("part");
     write_private(&graph, &part)

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::allocs::AllocOptions;
 use crate::heap_watch::Every;
+use crate::ledger_watch::Ledgers;
 use crate::relay::Steps;
 use crate::stop_after::StopAfter;
 use crate::watchdog::Limits;
@@ -27,6 +28,8 @@ pub struct Options {
     pub heap: Option<Every>,
     /// Record allocations: the tracker is injected into the target.
     pub allocs: Option<AllocOptions>,
+    /// Ledgers of large processes; exact ones stop them, for at most 1 % of the time.
+    pub ledgers: Ledgers,
     /// Follow the direct child only.
     pub single: bool,
     pub exact_step_peaks: bool,
@@ -60,6 +63,7 @@ impl Default for Options {
             slow: true,
             heap: None,
             allocs: None,
+            ledgers: Ledgers::default(),
             single: false,
             exact_step_peaks: false,
             cgroup: false,
@@ -72,6 +76,17 @@ impl Default for Options {
             duration: None,
             samples: None,
         }
+    }
+}
+
+impl Options {
+    /// The budget is shared: half of it for page-table walks, half for ledgers, all of it for walks where there are none.
+    pub fn ledger_percent(&self) -> f64 {
+        if self.ledgers == Ledgers::None { 0.0 } else { self.budget_percent / 2.0 }
+    }
+
+    pub fn walk_percent(&self) -> f64 {
+        self.budget_percent - self.ledger_percent()
     }
 }
 

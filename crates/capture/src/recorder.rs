@@ -64,7 +64,7 @@ impl Recorder {
             tree,
             system,
             proc: Proc::default(),
-            slow: Slow::new(now_ns, options.budget_percent, options.slow),
+            slow: Slow::new(now_ns, options.walk_percent(), options.slow),
             bounds: TreeBounds::default(),
             log: LogWriter::create(directory).map_err(|e| Error::Store(e.to_string()))?,
             samples: Vec::new(),

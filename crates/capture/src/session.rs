@@ -2,7 +2,6 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use nilometer_kernel::read::cgroup::OwnGroup;
 use nilometer_kernel::sys::clock::monotonic_ns;
@@ -18,7 +17,8 @@ use serde_json::json;
 use crate::allocs::{AllocMode, Allocs};
 use crate::control::{Control, Request};
 use crate::forward::{self, Action, Arrival, decide, is_job_control_stop};
-use crate::heap_watch::{HeapWatch, Outcome};
+use crate::heap_watch::HeapWatch;
+use crate::ledger_watch::LedgerWatch;
 use crate::marks::{Marks, parse_line};
 use crate::options::Options;
 use crate::recorder::Recorder;
@@ -29,8 +29,6 @@ use crate::stop_after::Enough;
 /// it: only then the sentinel can tell whether the target got its own.
 const SWEEP_NS: u64 = 5_000_000;
 const SIGNALS_AT_ONCE: usize = 16;
-/// How long a census may go on after the end of the target.
-const HEAP_PATIENCE: Duration = Duration::from_millis(700);
 
 /// Whose memory is recorded.
 #[derive(Debug)]
@@ -72,6 +70,7 @@ pub(crate) struct Session {
     pub heap: HeapWatch,
     pub enough: Enough,
     pub allocs: Option<Allocs>,
+    pub ledger: LedgerWatch,
     pub started_ns: u64,
     /// Use of the binding limit when last words were last saved.
     pub last_words_bytes: u64,
@@ -116,6 +115,7 @@ impl Session {
             heap: HeapWatch::new(options.heap),
             enough: Enough::new(&options.stop_after),
             allocs: None,
+            ledger: LedgerWatch::new(options.ledgers, options.ledger_percent()),
             started_ns: 0,
             last_words_bytes: 0,
         }
@@ -156,7 +156,7 @@ impl Session {
             self.wait_and_answer(end_ns.map_or(due_ns, |end_ns| due_ns.min(end_ns)));
             if !self.is_over() && monotonic_ns() >= due_ns {
                 self.recorder.tick();
-                self.look_at_heap();
+                self.look_inside();
                 self.look_for_silent();
                 self.guard();
                 self.enough.tick(self.peak_kib(), self.recorder.ticks().0);
@@ -166,7 +166,7 @@ impl Session {
             let enough = self.options.samples.is_some_and(|samples| self.recorder.ticks().0 >= samples);
             self.stop_asked |= enough || end_ns.is_some_and(|end_ns| monotonic_ns() >= end_ns);
         }
-        self.let_heap_go();
+        self.let_go();
         self.take_marks();
     }
 
@@ -199,6 +199,7 @@ impl Session {
             Request::Mark { line } => self.mark(&line),
             Request::Heap { pid, path } => self.ask_for_heap(pid, path),
             Request::Mode { mode } => self.switch_allocs(&mode),
+            Request::Ledger { pid, path } => self.ask_for_ledger(pid, path),
         });
         self.control = Some(control);
     }
@@ -218,6 +219,7 @@ impl Session {
             "missed_ticks": missed_ticks,
             "heap_tables": self.heap.tables(),
             "allocs": self.allocs.as_ref().map(Allocs::status),
+            "ledgers": self.ledger.taken(),
             "tree": {"low_bytes": tree.low_kib * 1024, "high_bytes": tree.high_kib * 1024},
             "processes": processes,
         })
@@ -324,7 +326,7 @@ impl Session {
     }
 
     pub fn reap(&mut self) {
-        if self.heap.is_holding() {
+        if self.is_held() {
             return; // the stops that a census waits for would come to us; the next tick looks again
         }
         while let Some(wait) = wait_any() {
@@ -375,49 +377,6 @@ impl Session {
             minor_faults: usage.minor_faults,
             major_faults: usage.major_faults,
         }
-    }
-
-    /// What a census brought back, and the next one when it is due.
-    fn look_at_heap(&mut self) {
-        let members = self.recorder.tree.members();
-        let outcome = self.heap.turn(|| {
-            let mut pids: Vec<_> = members.iter().filter(|m| m.zombie_since_ns.is_none()).collect();
-            pids.sort_by_key(|m| std::cmp::Reverse(m.sample.rss_kib()));
-            pids.iter().map(|m| m.pid).collect()
-        });
-        self.keep(outcome);
-        self.reap(); // what ended while a census held the target was not waited for
-    }
-
-    /// A census that goes on may delay us no longer than our promise to return.
-    pub fn let_heap_go(&mut self) {
-        let outcome = self.heap.finish(HEAP_PATIENCE);
-        self.keep(outcome);
-        self.reap();
-    }
-
-    fn keep(&mut self, outcome: Option<Outcome>) {
-        let Some(Outcome { table, pause_ns, failure, .. }) = outcome else { return };
-        self.pause_ns += pause_ns;
-        if let Some(table) = table {
-            self.recorder.append(&Record::HeapTable(table));
-        }
-        // While it ends it can be read no more: that is no finding.
-        if let Some(text) = failure.filter(|_| self.exit.is_none()) {
-            self.recorder.event(monotonic_ns(), EventKind::Note { text });
-        }
-    }
-
-    /// For `nilo heap`: we may be allowed to read where it is not, as an ancestor.
-    fn ask_for_heap(&mut self, pid: i32, path: PathBuf) -> serde_json::Value {
-        if !self.recorder.tree.contains(pid) {
-            return json!({"error": format!("process {pid} is not of this recording")});
-        }
-        if !path.is_absolute() || path.exists() {
-            return json!({"error": "a new file with its whole path is needed"});
-        }
-        self.heap.ask(pid, path);
-        json!({"ok": true})
     }
 
     /// Who does not introduce itself to the recorder of allocations is asked why, while it can be.

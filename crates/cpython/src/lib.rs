@@ -24,5 +24,5 @@ pub use census::{
 pub use error::Error;
 pub use footprint::Footprint;
 pub use locate::{Interpreter, Python, locate};
-pub use prescan::{prescan, uncovered};
+pub use prescan::{Survey, prescan, survey, uncovered};
 pub use version::{Level, Version};

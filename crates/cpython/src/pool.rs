@@ -218,6 +218,13 @@ impl Pool {
     }
 }
 
+impl Pool {
+    /// Of the blocks that are handed out, by the header's own count.
+    pub fn used_bytes(&self) -> u32 {
+        self.counted * self.block_bytes
+    }
+}
+
 fn half(bytes: &[u8], offset: usize) -> Option<u32> {
     bytes.get(offset..offset + 4)?.try_into().ok().map(u32::from_le_bytes)
 }

@@ -39,6 +39,25 @@ const MOST_BYTES: usize = 512 << 20;
 /// Page-aligned insides of large buffers that hold no references. A read of the shapes takes a while in which the
 /// target runs: the result is a guess.
 pub fn prescan(python: &Python, peek: &Peek) -> Vec<Range<u64>> {
+    let Survey { buffers, texts, .. } = survey(python, peek);
+    joined(peek, buffers.into_iter().chain(texts))
+}
+
+/// What is known of a running interpreter's memory without a copy of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// Large buffers of arrays.
+    pub buffers: Vec<Range<u64>>,
+    /// Large `bytes` and `str`.
+    pub texts: Vec<Range<u64>>,
+    /// Pools with a block in use, by address: where they begin, and how many bytes of blocks are handed out.
+    pub pools: Vec<(u64, u32)>,
+    pub pool_bytes: u64,
+    pub arena_bytes: u64,
+}
+
+/// The pools by their headers, and the large buffers. Only pools of the sizes that arrays have are read.
+pub fn survey(python: &Python, peek: &Peek) -> Survey {
     let layout = &python.layout.obmalloc;
     let pools = find_pools(peek, layout);
     let mut owners = Owners::new(python, peek, pools.iter().map(|place| place.base));
@@ -51,12 +70,23 @@ pub fn prescan(python: &Python, peek: &Peek) -> Vec<Range<u64>> {
     }
     reading.read(&OTHERS, MOST_OTHERS);
     let candidates = reading.found;
-    let mut found = buffers(peek, &candidates);
+    let buffers = buffers(peek, &candidates);
     // A buffer that malloc mapped begins 16 bytes into a chunk; the next one may be a text.
-    let chunks = found.iter().filter(|range| range.start % PAGE == 16).map(|range| range.start - 16);
+    let chunks = buffers.iter().filter(|range| range.start % PAGE == 16).map(|range| range.start - 16);
     let starts = peek.mappings().iter().filter(|mapping| is_heap(mapping)).map(|mapping| mapping.start);
-    found.extend(chunk::find_texts(python, peek, chunks.chain(starts).collect()));
-    let mut ranges: Vec<Range<u64>> = found.into_iter().filter_map(|range| inside(peek, range)).collect();
+    let texts = chunk::find_texts(python, peek, chunks.chain(starts).collect());
+    Survey {
+        buffers,
+        texts,
+        pools: pools.iter().map(|place| (place.base, place.used)).collect(),
+        pool_bytes: layout.pool_size,
+        arena_bytes: layout.arena_size,
+    }
+}
+
+/// Whole pages, sorted, none twice.
+fn joined(peek: &Peek, found: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    let mut ranges: Vec<Range<u64>> = found.filter_map(|range| inside(peek, range)).collect();
     ranges.sort_unstable_by_key(|range| range.start);
     ranges.dedup_by(|next, last| {
         let overlap = next.start < last.end;
@@ -90,6 +120,8 @@ struct Place {
     block_bytes: u32,
     /// Up to the end of the last block ever handed out; what is behind it was perhaps never touched.
     bytes: usize,
+    /// Bytes of the blocks that are handed out.
+    used: u32,
 }
 
 /// Memory that the allocators may have asked for.
@@ -137,6 +169,7 @@ fn headers(peek: &Peek, layout: &Obmalloc, bases: &[u64]) -> Vec<Place> {
             base: pool.base,
             block_bytes: pool.block_bytes,
             bytes: layout.pool_header as usize + (pool.carved * pool.block_bytes) as usize,
+            used: pool.used_bytes(),
         })
         .collect()
 }

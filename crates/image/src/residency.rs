@@ -44,6 +44,14 @@ impl Residency {
         self.below(range.end).saturating_sub(self.below(range.start))
     }
 
+    /// The resident parts of a range, in order.
+    pub fn runs_within(&self, range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let first = self.runs.partition_point(|run| run.end <= range.start);
+        let Range { start, end } = *range;
+        let here = self.runs.get(first..).unwrap_or_default().iter().take_while(move |run| run.start < end);
+        here.map(move |run| run.start.max(start)..run.end.min(end))
+    }
+
     pub fn holds(&self, range: &Range<u64>) -> bool {
         let index = self.runs.partition_point(|run| run.start <= range.start).checked_sub(1);
         index.and_then(|index| self.runs.get(index)).is_some_and(|run| range.end <= run.end)
@@ -85,6 +93,7 @@ mod tests {
         }
         assert_eq!(residency.within(90..101), None);
         assert_eq!(Residency::default().within(0..1), None);
+        assert_eq!(residency.runs_within(&(12..35)).collect::<Vec<_>>(), [12..25, 30..35]);
         assert!(residency.holds(&(10..25)) && !residency.holds(&(10..26)) && !residency.holds(&(0..1)));
     }
 

@@ -3,12 +3,15 @@
 //! Two segments that meet are two runs; a number never lies across them where malloc and C++ put it (both are
 //! aligned to pages), and a walk that crosses over asks again.
 
-use nilometer_image::Image;
+use nilometer_image::live::Peek;
+use nilometer_image::{Image, Memory as _};
 
 /// Copied runs in order of address.
 #[derive(Debug)]
 pub(crate) struct Runs<'a> {
     runs: Vec<Run<'a>>,
+    /// Single numbers that no run holds are read from the running process.
+    beyond: Option<&'a Peek>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -19,12 +22,17 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Runs<'a> {
     pub fn of(image: &'a Image) -> Self {
-        Self { runs: image.segments().map(|(start, bytes)| Run { start, bytes }).collect() }
+        Self { runs: image.segments().map(|(start, bytes)| Run { start, bytes }).collect(), beyond: None }
     }
 
     /// One run of bytes that were read otherwise.
     pub fn one(start: u64, bytes: &'a [u8]) -> Self {
-        Self { runs: vec![Run { start, bytes }] }
+        Self { runs: vec![Run { start, bytes }], beyond: None }
+    }
+
+    /// One run, and what is asked for elsewhere from the process as it runs.
+    pub fn beside(start: u64, bytes: &'a [u8], peek: &'a Peek) -> Self {
+        Self { runs: vec![Run { start, bytes }], beyond: Some(peek) }
     }
 
     pub fn all(&self) -> &[Run<'a>] {
@@ -38,7 +46,10 @@ impl<'a> Runs<'a> {
     }
 
     pub fn word(&self, address: u64) -> Option<u64> {
-        self.at(address)?.word(address)
+        match self.at(address) {
+            Some(run) => run.word(address),
+            None => self.beyond?.u64(address),
+        }
     }
 
     /// For many words in order of address.
@@ -47,7 +58,7 @@ impl<'a> Runs<'a> {
     }
 
     pub fn half(&self, address: u64) -> Option<u32> {
-        let run = self.at(address)?;
+        let Some(run) = self.at(address) else { return self.beyond?.u32(address) };
         let bytes = run.bytes.get((address - run.start) as usize..)?.first_chunk()?;
         Some(u32::from_le_bytes(*bytes))
     }

@@ -9,8 +9,9 @@ pub(crate) enum Finding {
 
 pub(crate) fn command(finding: Finding) -> Option<&'static str> {
     match finding {
-        // `nilo leak` belongs here once it is built. `nilo where` reads processes: a run that has ended is none.
-        Finding::Growth | Finding::Composition => None,
+        // `nilo leak` belongs here once it is built.
+        Finding::Growth => None,
+        Finding::Composition => Some("nilo where"),
         Finding::Saved => Some("nilo report"),
     }
 }

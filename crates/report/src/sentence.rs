@@ -1,15 +1,19 @@
 //! The findings of a run as sentences: the same on the verdict screen and at the head of the report.
 
+use nilometer_analysis::ledger::Badge;
 use nilometer_analysis::model::{
     Cause, Device, GrowthClass, GrowthUnit, Limit, MadeOf, Outlives, Repeats, Run, Workers,
 };
 
 use crate::hint::{self, Finding};
 use crate::layout::{Line, Style, Tone};
+use crate::ledger::run::{distance as distance_of, terms};
 use crate::text;
 
 /// Parts smaller than this share are put together.
 const SMALL_PART: f64 = 0.02;
+/// A ledger of less than this share of the peak does not tell what the peak was made of.
+const MOST_OF_PEAK: f64 = 0.75;
 const DOUBTS: usize = 3;
 const GROUPS: usize = 2;
 
@@ -63,7 +67,7 @@ pub(crate) fn findings(run: &Run) -> Vec<Line> {
     lines.extend(peak(run));
     lines.extend(run.limit.as_ref().filter(|_| run.peak.is_some()).map(limit_line));
     lines.extend(run.peak.as_ref().map(|_| growth(run)));
-    lines.extend(run.made_of.as_ref().map(made_of));
+    lines.extend(by_ledger(run).or_else(|| run.made_of.as_ref().map(made_of)));
     lines.extend(run.workers.iter().take(GROUPS).map(workers));
     lines.extend(run.system.devices.iter().filter(|device| device.tree_max_bytes > 0).map(device));
     lines.extend(machine(run));
@@ -190,7 +194,29 @@ fn made_of(made_of: &MadeOf) -> Line {
     parts.push(format!("residual {sign}{residual}"));
     let unit = text::scale(total.max(1024.0)).1;
     let sentence = format!("{} {unit}{}", parts.join(" · "), distance(made_of.from_peak_s));
-    Line { hint: hint::command(Finding::Composition), ..Line::new("made of", sentence) }
+    Line::new("made of", sentence)
+}
+
+/// By the ledger nearest to the peak, where it shows most of it; else by the kinds of mappings.
+fn by_ledger(run: &Run) -> Option<Line> {
+    let ledgers = run.ledgers.as_ref()?;
+    let (moment, peak) = (ledgers.curve.get(ledgers.nearest)?, run.peak.as_ref()?);
+    if (moment.rss_bytes as f64) < peak.bytes as f64 * MOST_OF_PEAK {
+        return None;
+    }
+    let total = moment.rss_bytes as f64;
+    let (large, small): (Vec<_>, Vec<_>) =
+        terms(moment).into_iter().partition(|(_, bytes)| *bytes as f64 >= SMALL_PART * total);
+    let told = |(name, bytes): &(&str, i64)| format!("{name} {}", text::in_unit(*bytes as f64, total));
+    let mut parts: Vec<String> = large.iter().map(told).collect();
+    let other: i64 = small.iter().map(|(_, bytes)| bytes).sum();
+    parts.extend((other > 0).then(|| told(&("other", other))));
+    let sign = if moment.residual_bytes < 0 { "" } else { "+" };
+    parts.push(format!("residual {sign}{}", text::in_unit(moment.residual_bytes as f64, total)));
+    let unit = text::scale(total.max(1024.0)).1;
+    let badge = if moment.badge == Badge::Exact { "exact" } else { "estimated" };
+    let sentence = format!("{} {unit} ({badge}, {})", parts.join(" · "), distance_of(moment.from_peak_s));
+    Some(Line { hint: hint::command(Finding::Composition), ..Line::new("made of", sentence) })
 }
 
 /// Nothing where the maps were read within half a second of the peak.

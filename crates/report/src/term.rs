@@ -53,6 +53,7 @@ pub fn report(run: &Run, style: &Style) -> String {
         phases(run, style),
         steps(run, style),
         objects(run, style),
+        ledgers(run, style),
         events(run, style),
         method(run, style),
     ];
@@ -123,6 +124,16 @@ fn process_row(process: &Process) -> Vec<String> {
         text::count(process.minor_faults.saturating_add(process.major_faults)),
         format!("{}: {}", process.role, process.command),
     ]
+}
+
+/// What large processes were made of over the run.
+fn ledgers(run: &Run, style: &Style) -> String {
+    let Some(ledgers) = run.ledgers.as_ref() else { return String::new() };
+    let heading = format!(
+        "Made of, MiB ({}; one of them in full: nilo where)",
+        text::counted(ledgers.seen, "ledger", "ledgers")
+    );
+    title(&heading, style) + &crate::ledger::run::render_curve(ledgers, style)
 }
 
 /// What the heap tables of the run say.

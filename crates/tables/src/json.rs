@@ -111,6 +111,7 @@ fn named_value(record: &Record) -> Result<(&'static str, Value), serde_json::Err
         Record::Event(it) => ("event", to_value(it)?),
         Record::End(it) => ("end", to_value(it)?),
         Record::HeapTable(it) => ("heap_table", to_value(it)?),
+        Record::Ledger(it) => ("ledger", to_value(it)?),
         // Has a line of its own kind.
         Record::Tick(_) => ("tick", Value::Null),
     })

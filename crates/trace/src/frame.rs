@@ -44,6 +44,8 @@ pub enum Kind {
     End = 11,
     /// Since format 1. JSON [`crate::record::HeapTable`].
     HeapTable = 12,
+    /// Since format 1. JSON [`crate::record::LedgerTaken`].
+    Ledger = 13,
 }
 
 impl Kind {
@@ -61,6 +63,7 @@ impl Kind {
             10 => Self::Event,
             11 => Self::End,
             12 => Self::HeapTable,
+            13 => Self::Ledger,
             _ => return None,
         })
     }

@@ -7,6 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::heap::Pause;
 
+/// Packages that a log keeps by name.
+const MOST_LIBRARIES: usize = 12;
+const MOST_NOTES: usize = 8;
+const LONGEST_COMMAND: usize = 200;
+
 /// One process at one instant.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -100,6 +105,8 @@ pub enum Line {
     /// What was written to their variables and relocations.
     LibraryData,
     PythonObjects,
+    /// Dead objects that Python keeps for reuse.
+    PythonFreeLists,
     /// Free blocks, pools and arenas of Python's allocator.
     PythonSlack,
     /// Buffers of arrays and tensors, each once.
@@ -127,10 +134,11 @@ pub enum Line {
 }
 
 impl Line {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Code,
         Self::LibraryData,
         Self::PythonObjects,
+        Self::PythonFreeLists,
         Self::PythonSlack,
         Self::Arrays,
         Self::MallocInUse,
@@ -225,12 +233,35 @@ impl Ledger {
         self.residual_bytes = signed(self.rss_bytes).saturating_sub(signed(self.explained_bytes()));
     }
 
+    /// What a log keeps: the largest packages, the others as one; details and notes as far as they are short.
+    pub fn shorten(&mut self) {
+        let more = self.libraries.split_off(MOST_LIBRARIES.min(self.libraries.len()));
+        if !more.is_empty() {
+            let mut rest = Library { name: format!("{} more packages", more.len()), ..Library::default() };
+            more.iter().for_each(|library| rest.add(library));
+            self.libraries.push(rest);
+        }
+        self.notes.truncate(MOST_NOTES);
+        self.command = self.command.chars().take(LONGEST_COMMAND).collect();
+    }
+
     pub fn explained_bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.bytes).sum()
     }
 
     pub fn bytes(&self, line: Line) -> u64 {
         self.parts.iter().filter(|part| part.name == line).map(|part| part.bytes).sum()
+    }
+}
+
+impl Library {
+    fn add(&mut self, other: &Self) {
+        self.files += other.files;
+        self.code_bytes += other.code_bytes;
+        self.data_bytes += other.data_bytes;
+        self.pss_bytes += other.pss_bytes;
+        self.uss_bytes += other.uss_bytes;
+        self.mapped_bytes += other.mapped_bytes;
     }
 }
 
@@ -257,6 +288,16 @@ mod tests {
             assert_eq!(names, [Line::Code, Line::Stacks]);
             assert_eq!(ledger.explained_bytes() as i64 + ledger.residual_bytes, rss as i64);
         }
+    }
+
+    #[test]
+    fn what_is_cut_for_the_log_is_summed() {
+        let library = |code_bytes| Library { code_bytes, files: 1, ..Library::default() };
+        let mut ledger = Ledger { libraries: (0..20).map(library).collect(), ..Ledger::default() };
+        ledger.shorten();
+        assert_eq!(ledger.libraries.len(), MOST_LIBRARIES + 1);
+        let last = ledger.libraries.last().unwrap();
+        assert_eq!((last.name.as_str(), last.files, last.code_bytes), ("8 more packages", 8, (12..20).sum::<u64>()));
     }
 
     #[test]

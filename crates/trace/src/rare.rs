@@ -25,6 +25,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, record: &Record) -> Result<(), Error> {
         Record::Event(it) => json(out, Kind::Event, it),
         Record::End(it) => json(out, Kind::End, it),
         Record::HeapTable(it) => json(out, Kind::HeapTable, it),
+        Record::Ledger(it) => json(out, Kind::Ledger, it),
     }
 }
 
@@ -47,6 +48,7 @@ pub(crate) fn decode(kind: Kind, payload: &[u8]) -> Option<Record> {
         Kind::Event => serde_json::from_slice(payload).map(Record::Event),
         Kind::End => serde_json::from_slice(payload).map(Record::End),
         Kind::HeapTable => serde_json::from_slice(payload).map(Record::HeapTable),
+        Kind::Ledger => serde_json::from_slice(payload).map(Record::Ledger),
     }
     .ok()
 }
@@ -54,7 +56,8 @@ pub(crate) fn decode(kind: Kind, payload: &[u8]) -> Option<Record> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{HeapRow, HeapTable};
+    use crate::ledger::{Badge, Ledger, Line, Method, Named, Part};
+    use crate::record::{HeapRow, HeapTable, LedgerTaken};
 
     /// The bytes are kept for ever: a later field is added with a default.
     #[test]
@@ -80,5 +83,26 @@ mod tests {
         assert_eq!(decode(Kind::HeapTable, text.as_bytes()), Some(Record::HeapTable(table)));
         let least = b"{\"at_ns\":1,\"pid\":2,\"rows\":[]}";
         assert!(decode(Kind::HeapTable, least).is_some());
+    }
+
+    #[test]
+    fn a_ledger_comes_back_and_an_older_one_lacks_fields() {
+        let part = Part {
+            name: Line::MallocHeld,
+            bytes: 90,
+            pss_bytes: Some(90),
+            uss_bytes: None,
+            detail: vec![Named { name: "trimmable".into(), bytes: 80 }],
+            method: Method::Exact,
+        };
+        let mut ledger =
+            Ledger { pid: 4711, rss_bytes: 100, badge: Badge::Estimated, parts: vec![part], ..Ledger::default() };
+        ledger.close();
+        let record = Record::Ledger(Box::new(LedgerTaken { at_ns: 12, index: 3, cost_ns: 5, ledger }));
+        let mut out = Vec::new();
+        encode(&mut out, &record).unwrap();
+        assert_eq!(decode(Kind::Ledger, &out[frame::HEADER_BYTES..]), Some(record));
+        let least = b"{\"at_ns\":1,\"index\":2,\"ledger\":{\"rss_bytes\":7}}";
+        assert!(decode(Kind::Ledger, least).is_some());
     }
 }

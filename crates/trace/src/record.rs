@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ledger::Ledger;
+
 /// One entry of the log.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record {
@@ -21,6 +23,7 @@ pub enum Record {
     Event(Event),
     End(End),
     HeapTable(HeapTable),
+    Ledger(Box<LedgerTaken>),
 }
 
 impl Record {
@@ -39,6 +42,7 @@ impl Record {
             Self::Event(it) => Some(it.at_ns),
             Self::End(it) => Some(it.at_ns),
             Self::HeapTable(it) => Some(it.at_ns),
+            Self::Ledger(it) => Some(it.at_ns),
         }
     }
 }
@@ -356,6 +360,18 @@ pub enum EventKind {
     Stack { pid: i32, thread: String, frames: Vec<String> },
     /// Anything else worth a line in the report.
     Note { text: String },
+}
+
+/// What one process was made of at an instant of the run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LedgerTaken {
+    pub at_ns: u64,
+    /// Index of the process, as in ticks.
+    pub index: u32,
+    /// What it cost us, in CPU time.
+    #[serde(default)]
+    pub cost_ns: u64,
+    pub ledger: Ledger,
 }
 
 /// What kinds of object the heap of one process was made of: a census of it, in a few rows.

@@ -15,7 +15,7 @@ pub(super) fn claims(malloc: &Malloc) -> impl Iterator<Item = Claim> + '_ {
     malloc.ranges().map(|(state, range)| Claim { start: range.start, end: range.end, line: line(state) })
 }
 
-fn line(state: State) -> Line {
+pub(super) fn line(state: State) -> Line {
     match state {
         State::InUse | State::Mapped => Line::MallocInUse,
         State::Free | State::Fastbin | State::Cached | State::Top => Line::MallocHeld,

@@ -124,24 +124,31 @@ fn objects(graph: &Graph) -> u64 {
 pub(super) fn python_heap(
     graph: &Graph,
     footprint: &Footprint,
-    (grounds, counted): (&[Ground], &[Counted]),
+    of: (&[Ground], &[Counted]),
 ) -> Option<PythonHeap> {
-    let elsewhere = |line: Line| -> u64 {
-        let all = grounds.iter().zip(counted).filter(|(ground, _)| ground.file == line);
-        all.map(|(_, counted)| counted.buffers_bytes).sum()
-    };
     let native = graph.roots.iter().filter(|root| root.holder == Holder::Native);
     let mut owners: Vec<u32> = native.map(|root| root.object).collect();
     owners.sort_unstable();
     let native_only = graph.payloads.iter().filter(|p| owners.binary_search(&p.owner).is_ok());
-    (!graph.is_empty()).then(|| PythonHeap {
+    let mut heap = PythonHeap {
         objects: objects(graph),
         arenas: footprint.arenas,
         pools: footprint.pools,
         buffers: graph.payloads.len() as u64,
         buffer_bytes: graph.payloads.iter().map(|payload| payload.bytes).sum(),
         native_only_bytes: native_only.map(|payload| payload.bytes).sum(),
-        buffers_in_files_bytes: elsewhere(Line::Files),
-        buffers_in_shared_bytes: elsewhere(Line::SharedMemory),
-    })
+        ..PythonHeap::default()
+    };
+    elsewhere(&mut heap, of);
+    (!graph.is_empty()).then_some(heap)
+}
+
+/// Buffers that stand in files and in shared memory.
+pub(super) fn elsewhere(heap: &mut PythonHeap, (grounds, counted): (&[Ground], &[Counted])) {
+    let within = |line: Line| -> u64 {
+        let all = grounds.iter().zip(counted).filter(|(ground, _)| ground.file == line);
+        all.map(|(_, counted)| counted.buffers_bytes).sum()
+    };
+    heap.buffers_in_files_bytes = within(Line::Files);
+    heap.buffers_in_shared_bytes = within(Line::SharedMemory);
 }

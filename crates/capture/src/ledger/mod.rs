@@ -11,6 +11,7 @@ mod describe;
 mod ground;
 mod library;
 mod sight;
+mod survey;
 mod unshared;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -25,8 +26,9 @@ use nilometer_trace::heap::{Graph, Pause, PauseMode};
 use nilometer_trace::ledger::{Badge, Ledger, Line, Method, Named, Part};
 
 pub use crate::census::{Error, Mode};
+pub use survey::survey;
 
-use crate::census::Readers;
+use crate::census::{Progress, Readers, Stage};
 use crate::privacy::mask_arguments;
 use claim::Claim;
 use count::Counted;
@@ -42,12 +44,14 @@ pub struct LedgerOptions {
     pub mode: Mode,
     /// The target runs on after this, whatever is missing by then.
     pub max_pause: Duration,
+    /// Told what is being done.
+    pub progress: Progress,
 }
 
 impl Default for LedgerOptions {
     fn default() -> Self {
         let CaptureOptions { mode, max_pause, .. } = CaptureOptions::default();
-        Self { mode, max_pause }
+        Self { mode, max_pause, progress: Progress::default() }
     }
 }
 
@@ -102,7 +106,9 @@ fn read(pid: i32, options: &LedgerOptions) -> Result<Ledger, Error> {
     let looker = Looker::new(pid);
     let capture =
         CaptureOptions { mode: options.mode, max_pause: options.max_pause, ..CaptureOptions::default() };
+    options.progress.tell(Stage::Copy);
     let captured = live::capture_while(&peek, &capture, &buffers, |deadline_ns| looker.look(deadline_ns));
+    options.progress.tell(Stage::Decode);
     let captured = captured?;
     let sight = looker.finish();
     let malloc = Malloc::read(&captured.image, &modules).ok();

@@ -182,7 +182,7 @@ pub struct RecordingArgs {
 /// How deep to look
 #[derive(Debug, Args)]
 pub struct DepthArgs {
-    /// Share of one core that page-table walks (PSS, mapping kinds) may use
+    /// Share of one core that page-table walks (PSS, mapping kinds) and ledgers may use
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = parse_percent)]
     pub budget: f64,
     /// No page-table walks: RSS only, the tree's total stays a wide interval
@@ -193,9 +193,22 @@ pub struct DepthArgs {
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto",
           value_parser = parse_every)]
     pub heap: Option<Every>,
+    /// What large processes are made of, told when they have grown by 10 % and 64 MiB: estimated reads them
+    /// while they run, exact stops them, at most 1 % of the time
+    #[arg(long, value_name = "HOW", value_enum, require_equals = true, default_value = "estimated")]
+    pub ledger: LedgerKind,
+    /// No ledgers
+    #[arg(long, conflicts_with = "ledger")]
+    pub no_ledger: bool,
     /// Watch this one process only, not the ones it starts
     #[arg(long)]
     pub single: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LedgerKind {
+    Estimated,
+    Exact,
 }
 
 /// What to say at the end

@@ -1,6 +1,5 @@
 //! `nilo where`: what the resident memory of a process, and of those it started, is made of.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
@@ -9,9 +8,9 @@ use nilometer_capture::ledger::{self, Error, LedgerOptions, Mode, Taken};
 use nilometer_image as image;
 use nilometer_report::ledger::{self as screen, json};
 use nilometer_trace::ledger::Ledger;
-use nilometer_trace::manifest::MANIFEST_FILE;
 
-use super::heap::{kin, refusal};
+use super::heap::{kin, recorder, refusal};
+use super::load;
 use crate::args::heap::Switch;
 use crate::args::ledger::{By, WhereArgs};
 use crate::talk::{self, Failure};
@@ -21,8 +20,22 @@ const MOST_READ: usize = 64;
 
 pub fn run(args: &WhereArgs) -> Result<ExitCode, Failure> {
     nilometer_kernel::sys::signals::restore_sigpipe();
-    let pid = parse_target(&args.target)?;
-    let options = LedgerOptions { mode: mode(args), max_pause: args.max_pause };
+    match args.target.as_deref().map(str::parse::<i32>) {
+        Some(Ok(pid)) => of_process(pid, args),
+        _ => of_run(args),
+    }
+}
+
+fn of_process(pid: i32, args: &WhereArgs) -> Result<ExitCode, Failure> {
+    if pid < 1 {
+        return Err(Failure::from(anyhow!("{pid} is no process id")).hint("see your Python processes by size:  nilo"));
+    }
+    if args.at.is_some() || args.curve {
+        let sentence = anyhow!("--at and --curve are about a run, and {pid} is a process");
+        return Err(Failure::from(sentence).hint(format!("record it:  nilo attach {pid}")));
+    }
+    let options =
+        LedgerOptions { mode: mode(args), max_pause: args.max_pause, ..LedgerOptions::default() };
     let taken = ledger::take(pid, &options).map_err(|error| refused(pid, error))?;
     let mut accounts = vec![account(with_policy(taken))];
     if !args.single && !args.line && args.by == By::Line {
@@ -30,6 +43,35 @@ pub fn run(args: &WhereArgs) -> Result<ExitCode, Failure> {
     }
     show(&accounts, args);
     Ok(ExitCode::SUCCESS)
+}
+
+/// A ledger that a run has kept.
+fn of_run(args: &WhereArgs) -> Result<ExitCode, Failure> {
+    let path = load::resolve(args.target.as_deref())?;
+    let run = load::model(&path)?;
+    let place = run.saved.clone().unwrap_or_default();
+    let Some(ledgers) = run.ledgers else { return Err(no_ledger(&place)) };
+    let at = args.at.and_then(|at| ledgers.nearest_to(at.as_secs_f64()));
+    let position = at.unwrap_or(ledgers.nearest);
+    let Some(account) = ledgers.accounts.get(position) else { return Err(no_ledger(&place)) };
+    let style = talk::stdout_style();
+    talk::data(&if args.json {
+        format!("{:#}\n", screen::run::document(&ledgers, position, &place))
+    } else if args.curve {
+        screen::run::render_curve(&ledgers, &style)
+    } else if args.line {
+        screen::render_line(&account.ledger)
+    } else if args.by == By::Library {
+        screen::render_libraries(account, &style)
+    } else {
+        screen::run::render_moment(&ledgers, position, &style)
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn no_ledger(place: &str) -> Failure {
+    let sentence = anyhow!("{place} has no ledger: no process of it reached 64 MiB long enough, or --no-ledger");
+    Failure::from(sentence).hint(format!("by kinds of mappings:  nilo report {place}"))
 }
 
 fn mode(args: &WhereArgs) -> Mode {
@@ -71,6 +113,11 @@ fn with_policy(taken: Taken) -> Ledger {
     let Taken { mut ledger, refused } = taken;
     let Some(refused) = refused else { return ledger };
     let is_policy = matches!(refused, Error::Image(image::Error::NotPermitted { .. }));
+    // A recording of an ancestor may read where we may not.
+    if let Some(asked) = is_policy.then(|| recorder::ask_for_ledger(ledger.pid)).flatten() {
+        talk::say(&format!("{} was read by the recording it belongs to", asked.pid));
+        return asked;
+    }
     let note = if is_policy {
         let verdict = refusal::policy(ledger.pid);
         let command = verdict.command.map_or_else(String::new, |command| format!("; to allow it: {command}"));
@@ -80,19 +127,6 @@ fn with_policy(taken: Taken) -> Ledger {
     };
     ledger.notes.insert(0, note);
     ledger
-}
-
-fn parse_target(word: &str) -> Result<i32, Failure> {
-    match word.parse() {
-        Ok(pid @ 1..) => Ok(pid),
-        _ if Path::new(word).join(MANIFEST_FILE).exists() => {
-            let sentence = anyhow!("{word} is a run directory: runs keep no ledger, only kinds of mappings");
-            Err(Failure::from(sentence)
-                .hint(format!("nilo report {word}\n      of a process that runs:  nilo where PID")))
-        }
-        _ => Err(Failure::from(anyhow!("{word} is no process id"))
-            .hint("see your Python processes by size:  nilo")),
-    }
 }
 
 fn refused(pid: i32, error: Error) -> Failure {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nilometer_capture::allocs::AllocOptions;
 use nilometer_capture::launch::{self, Outcome};
+use nilometer_capture::ledger_watch::Ledgers;
 use nilometer_capture::options::Target;
 use nilometer_capture::watchdog::Limits;
 use nilometer_capture::{Error, Options};
@@ -13,6 +14,8 @@ use nilometer_capture::{Error, Options};
 use super::{exit, tell, tracker};
 use crate::args::allocs::AllocArgs;
 use crate::args::{DepthArgs, LimitArgs, RecordingArgs, RunArgs};
+use super::{exit, tell};
+use crate::args::{DepthArgs, LedgerKind, LimitArgs, RecordingArgs, RunArgs};
 use crate::talk::Failure;
 
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -71,8 +74,19 @@ pub fn recording(args: &RecordingArgs, depth: Option<&DepthArgs>, interval: Dura
         budget_percent: depth.map_or(0.0, |d| d.budget),
         slow: depth.is_some_and(|d| !d.no_slow),
         heap: depth.and_then(|d| d.heap),
+        ledgers: depth.map_or(Ledgers::None, ledgers),
         single: depth.is_some_and(|d| d.single),
         ..Options::default()
+    }
+}
+
+fn ledgers(depth: &DepthArgs) -> Ledgers {
+    match depth.ledger {
+        _ if depth.no_ledger => Ledgers::None,
+        // It walks page tables too.
+        LedgerKind::Estimated if depth.no_slow => Ledgers::None,
+        LedgerKind::Estimated => Ledgers::Estimated,
+        LedgerKind::Exact => Ledgers::Exact,
     }
 }
 

@@ -90,6 +90,21 @@ impl Peek {
         self.resident().holds(range)
     }
 
+    /// What is in memory of a stretch, zeros elsewhere: nothing is brought back from swap or from a file.
+    pub fn read_present(&self, start: u64, into: &mut [u8]) {
+        let end = start.saturating_add(into.len() as u64);
+        into.fill(0);
+        for run in self.resident().runs_within(&(start..end)) {
+            let part = (run.start - start) as usize..(run.end - start) as usize;
+            let Some(part) = into.get_mut(part) else { return };
+            let wanted = part.len();
+            let read = self.source.read_bytes(run.start, part).unwrap_or(0);
+            if let Some(rest) = part.get_mut(read.min(wanted)..) {
+                rest.fill(0);
+            }
+        }
+    }
+
     /// Many readings by few system calls. `into` gets all the bytes one after the other, zeros where a reading failed;
     /// the result tells which did, by index.
     pub fn read_many(&self, spans: &[(u64, usize)], into: &mut Vec<u8>) -> Vec<usize> {
@@ -168,7 +183,8 @@ impl Peek {
             for mapping in readable {
                 let _ = self.pagemap.read_runs(mapping.range(), &mut runs);
             }
-            let runs = runs.into_iter().map(|run| run.start..run.end);
+            let there = runs.into_iter().filter(|run| run.state != PageState::Swapped);
+            let runs = there.map(|run| run.start..run.end);
             Residency::new(runs.collect(), self.mappings.iter().map(Mapping::range).collect())
         })
     }

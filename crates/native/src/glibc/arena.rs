@@ -156,14 +156,14 @@ pub(super) fn read(runs: &Runs<'_>, mappings: &[Mapping]) -> Result<Malloc, Erro
     Ok(reader.finish(&found, parameters))
 }
 
-fn program_break(mappings: &[Mapping]) -> Break {
+pub(super) fn program_break(mappings: &[Mapping]) -> Break {
     let named = mappings.iter().find(|m| m.path.as_os_str() == "[heap]");
     let anonymous = mappings.iter().filter(|m| m.write && !m.shared && is_nameless(m) && m.start < HIGHEST);
     named.map_or_else(|| Break::Among(anonymous.map(|m| m.start).collect()), |heap| Break::At(heap.start))
 }
 
 /// From `start` to the end of what is mapped there: several lines, where parts were protected otherwise.
-fn rest_of(mappings: &[Mapping], start: u64) -> Option<Range<u64>> {
+pub(super) fn rest_of(mappings: &[Mapping], start: u64) -> Option<Range<u64>> {
     let first = mappings.partition_point(|mapping| mapping.end <= start);
     let mut end = start;
     for mapping in mappings.get(first..)? {
@@ -317,7 +317,7 @@ fn unclaimed(mappings: &[Mapping], parts: &[Region]) -> Vec<Range<u64>> {
     anonymous.flat_map(|mapping| without(mapping.range(), &claimed)).collect()
 }
 
-fn is_nameless(mapping: &Mapping) -> bool {
+pub(super) fn is_nameless(mapping: &Mapping) -> bool {
     let path = mapping.path.as_os_str().as_encoded_bytes();
     path.is_empty() || path.starts_with(b"[anon")
 }

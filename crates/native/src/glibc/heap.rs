@@ -102,7 +102,7 @@ pub(super) fn walk_mapping(runs: &Runs<'_>, start: u64, end: u64, top: u64) -> O
 }
 
 /// The top's end, where it lies in this range.
-fn end_of(runs: &Runs<'_>, range: Range<u64>, top: u64) -> u64 {
+pub(super) fn end_of(runs: &Runs<'_>, range: Range<u64>, top: u64) -> u64 {
     if !range.contains(&top) {
         return range.end;
     }

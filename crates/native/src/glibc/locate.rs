@@ -69,7 +69,7 @@ pub(super) fn locate(runs: &Runs<'_>, places: &[Range<u64>], mappings: &[Mapping
     in_data(runs, places).or_else(|| through_heap(runs, mappings)).ok_or(Error::NoArena)
 }
 
-fn in_data(runs: &Runs<'_>, places: &[Range<u64>]) -> Option<Located> {
+pub(super) fn in_data(runs: &Runs<'_>, places: &[Range<u64>]) -> Option<Located> {
     for place in places {
         for run in runs.within(place.start, place.end.min(HIGHEST)) {
             let words = run.bytes.chunks_exact(8).enumerate().map(|(i, w)| (run.start + 8 * i as u64, w));
@@ -87,7 +87,7 @@ fn in_data(runs: &Runs<'_>, places: &[Range<u64>]) -> Option<Located> {
 }
 
 /// A thread's heap names its arena, and that one's ring leads to the main arena: the only one that is in no heap.
-fn through_heap(runs: &Runs<'_>, mappings: &[Mapping]) -> Option<Located> {
+pub(super) fn through_heap(runs: &Runs<'_>, mappings: &[Mapping]) -> Option<Located> {
     let starts =
         mappings.iter().filter(|m| m.write && m.start.is_multiple_of(HEAP_SIZE) && m.start < HIGHEST);
     let arenas = starts.filter_map(|m| runs.word(m.start).filter(|arena| is_address(*arena)));

@@ -106,7 +106,7 @@ impl Counting {
     }
 
     /// The length of the mapping, from a header `offset` bytes behind its start.
-    fn length(self, runs: &Runs<'_>, header: u64, offset: u64) -> Option<u64> {
+    pub fn length(self, runs: &Runs<'_>, header: u64, offset: u64) -> Option<u64> {
         let before = runs.word(header)?;
         let head = runs.word(header + 8)?;
         let extra = if self == Self::Whole { 0 } else { HEADER };

@@ -13,6 +13,7 @@ mod index;
 mod locate;
 mod mapped;
 mod parameters;
+mod survey;
 mod version;
 mod walk;
 
@@ -25,6 +26,7 @@ pub use doubt::Doubt;
 pub use index::{Chunk, State};
 pub(crate) use locate::HIGHEST;
 pub use locate::Layout;
+pub use survey::{Survey, Visitor, survey};
 
 use crate::runs::Runs;
 use index::{HEADER, Index};

@@ -44,7 +44,7 @@ pub(super) struct Stretch {
 }
 
 /// What one header says.
-enum Step {
+pub(super) enum Step {
     To(u64),
     /// An artificial chunk, too small to be one.
     Fence,
@@ -161,7 +161,7 @@ impl Walk {
 }
 
 #[inline]
-fn step(head: u64, at: u64, end: u64) -> Step {
+pub(super) fn step(head: u64, at: u64, end: u64) -> Step {
     let size = head & !FLAGS;
     let sound = size >= SMALLEST && size.is_multiple_of(HEADER) && size <= end - at && head & IS_MAPPED == 0;
     match size {
@@ -173,7 +173,7 @@ fn step(head: u64, at: u64, end: u64) -> Step {
 }
 
 /// Where a chain begins again that leads to the top or is long enough to be none by accident; the end if nowhere.
-fn resume(runs: &Runs<'_>, stretch: Stretch, from: u64) -> u64 {
+pub(super) fn resume(runs: &Runs<'_>, stretch: Stretch, from: u64) -> u64 {
     let last = stretch.end.min(from.saturating_add(LONGEST_GAP));
     let pieces = runs.within(from, last);
     let mut places =

@@ -24,6 +24,7 @@ pub use attach::{Attached, attach};
 pub use device::Device;
 pub use element::Element;
 pub use layout::Layout;
+pub use prescan::Finder;
 
 use crate::glibc::Malloc;
 use crate::runs::Runs;
@@ -111,6 +112,11 @@ impl Classes {
         let runs = Runs::of(image);
         let candidates = read::candidates(&runs, &self.vtables, malloc);
         read::read(image, &runs, &self.vtables, &candidates, malloc)
+    }
+
+    /// Looks for storages in blocks that somebody else comes across.
+    pub fn finder<'a>(&'a self, peek: &'a Peek) -> Finder<'a> {
+        Finder::new(&self.vtables, peek.mappings())
     }
 
     /// The buffers of at least a mebibyte that storages of a running process have, as far as they are found by reading

@@ -31,14 +31,54 @@ const HEAP: u64 = 64 << 20;
 const FIRST_CHUNKS: [u64; 5] = [0x8d0, 0x8c0, 0x870, 0x30, 0x20];
 
 pub(super) fn prescan(peek: &Peek, vtables: &Vtables) -> Vec<Range<u64>> {
-    let mut found = Vec::new();
+    let mut finder = Finder::new(vtables, peek.mappings());
     for range in heaps(peek) {
-        let mut sweep = Sweep { peek, vtables, bytes: Vec::new(), start: 0, found: &mut found };
+        let mut sweep = Sweep { peek, bytes: Vec::new(), start: 0, finder: &mut finder };
         sweep.heap(range);
     }
-    found.sort_unstable_by_key(|range| range.start);
-    found.dedup();
-    found
+    finder.finish()
+}
+
+/// Picks the storages with a large buffer among blocks.
+#[derive(Debug)]
+pub struct Finder<'a> {
+    vtables: &'a Vtables,
+    mappings: &'a [Mapping],
+    found: Vec<Range<u64>>,
+}
+
+impl<'a> Finder<'a> {
+    pub(super) fn new(vtables: &'a Vtables, mappings: &'a [Mapping]) -> Self {
+        Self { vtables, mappings, found: Vec::new() }
+    }
+
+    /// Looks at the block at `address`; `bytes` are those from `start` on, the block among them.
+    #[inline]
+    pub fn block(&mut self, address: u64, start: u64, bytes: &[u8]) {
+        let word = Run { start, bytes }.word(address);
+        if word.is_some_and(|word| self.vtables.storages.contains(word)) {
+            self.storage(address, &Runs::one(start, bytes));
+        }
+    }
+
+    fn storage(&mut self, address: u64, runs: &Runs<'_>) {
+        let buffer = LAYOUTS.into_iter().find_map(|layout| {
+            let fields = storage_fields(runs, layout, address)?;
+            let end = fields.data.checked_add(fields.bytes)?;
+            let sound = fields.device.is_host()
+                && fields.bytes >= LARGE
+                && backing(self.mappings, fields.data, end).is_some();
+            sound.then_some(fields.data..end)
+        });
+        self.found.extend(buffer);
+    }
+
+    /// The buffers, in order of address.
+    pub fn finish(mut self) -> Vec<Range<u64>> {
+        self.found.sort_unstable_by_key(|range| range.start);
+        self.found.dedup();
+        self.found
+    }
 }
 
 /// The program break, and what looks like a heap of a thread.
@@ -53,16 +93,15 @@ fn heaps(peek: &Peek) -> Vec<Range<u64>> {
 }
 
 /// One heap under way.
-struct Sweep<'a> {
+struct Sweep<'a, 'f> {
     peek: &'a Peek,
-    vtables: &'a Vtables,
     /// What was read last, from `start` on.
     bytes: Vec<u8>,
     start: u64,
-    found: &'a mut Vec<Range<u64>>,
+    finder: &'a mut Finder<'f>,
 }
 
-impl Sweep<'_> {
+impl Sweep<'_, '_> {
     fn heap(&mut self, range: Range<u64>) {
         let firsts = FIRST_CHUNKS.into_iter().map(|offset| range.start + offset);
         let at_start = [range.start.next_multiple_of(16)].into_iter().chain(firsts);
@@ -80,26 +119,9 @@ impl Sweep<'_> {
     fn chunk(&mut self, at: u64, end: u64) -> u64 {
         let Some(size) = self.size(at, end) else { return self.resume(at + 16, end) };
         if CHUNKS.contains(&size) {
-            self.block(at + 16);
+            self.finder.block(at + 16, self.start, &self.bytes);
         }
         at + size
-    }
-
-    fn block(&mut self, address: u64) {
-        if self.word(address).is_none_or(|word| !self.vtables.storages.contains(word)) {
-            return;
-        }
-        let runs = Runs::one(self.start, &self.bytes);
-        let mappings = self.peek.mappings();
-        let buffer = LAYOUTS.into_iter().find_map(|layout| {
-            let fields = storage_fields(&runs, layout, address)?;
-            let end = fields.data.checked_add(fields.bytes)?;
-            let sound = fields.device.is_host()
-                && fields.bytes >= LARGE
-                && backing(mappings, fields.data, end).is_some();
-            sound.then_some(fields.data..end)
-        });
-        self.found.extend(buffer);
     }
 
     /// The size that a header says, if it can be one.

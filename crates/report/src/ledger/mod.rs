@@ -5,6 +5,7 @@
 pub mod json;
 
 mod line;
+pub mod run;
 mod words;
 
 use nilometer_analysis::ledger::{Account, Badge, Ledger, Library, PauseMode, Tree};

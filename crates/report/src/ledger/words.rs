@@ -12,6 +12,7 @@ pub(super) fn name(line: Line) -> &'static str {
         Line::Code => "code and libraries",
         Line::LibraryData => "library data, written",
         Line::PythonObjects => "Python objects",
+        Line::PythonFreeLists => "Python free lists",
         Line::PythonSlack => "pool and arena slack",
         Line::Arrays => "arrays and tensors",
         Line::MallocInUse => "other malloc, in use",
@@ -59,7 +60,8 @@ fn counts(line: Line, ledger: &Ledger) -> Vec<String> {
     let heap = ledger.python_heap.as_ref();
     match line {
         Line::PythonObjects => {
-            heap.map(|heap| text::counted(heap.objects, "object", "objects")).into_iter().collect()
+            let objects = heap.map(|heap| heap.objects).filter(|objects| *objects > 0);
+            objects.map(|objects| text::counted(objects, "object", "objects")).into_iter().collect()
         }
         Line::PythonSlack => {
             let arenas = heap.map(|heap| heap.arenas).filter(|arenas| *arenas > 0);

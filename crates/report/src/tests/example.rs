@@ -148,6 +148,7 @@ pub(super) fn leaking() -> Run {
         }),
         growth: leaking_growth(),
         heap: None,
+        ledgers: None,
         made_of: Some(MadeOf {
             parts: [
                 ("anonymous", 4.5),
@@ -259,6 +260,7 @@ pub(super) fn killed() -> Run {
             limit_at_s: None,
         },
         heap: None,
+        ledgers: None,
         made_of: None,
         processes: vec![process(4711, 4710, "main", 490 * MIB)],
         processes_seen: 1,

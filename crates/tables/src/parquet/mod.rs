@@ -162,8 +162,8 @@ impl Tables {
             Record::Kinds(kinds) => self.kinds.add(context, kinds),
             Record::Mark(mark) => self.marks.add(context, mark),
             Record::Event(event) => self.events.add(context, event),
-            // A census has its own reading; its tables are in the JSON lines.
-            Record::Header(_) | Record::End(_) | Record::HeapTable(_) => Ok(()),
+            // A census and a ledger have their own reading; what is kept of them is in the JSON lines.
+            Record::Header(_) | Record::End(_) | Record::HeapTable(_) | Record::Ledger(_) => Ok(()),
         }
     }
 

@@ -7,7 +7,7 @@
 //!
 //! Order in the file: a record that says what ticks mean (columns, processes) or what happened closes the
 //! open block first, so it stands before the ticks that follow it. [`Record::Shares`], [`Record::Kinds`],
-//! [`Record::HeapTable`] and [`Record::Mark`] may be frequent and do not: their place is given by their time stamps.
+//! [`Record::HeapTable`], [`Record::Ledger`] and [`Record::Mark`] may be frequent and do not: their place is given by their time stamps.
 //!
 //! A disk that refuses: the log is cut back to its last whole frame and the frame waits in a bounded backlog,
 //! tried again before each later write. What does not fit the backlog is dropped, counted, and told by an
@@ -291,7 +291,7 @@ impl LogWriter {
 }
 
 fn ordered_by_place(record: &Record) -> bool {
-    !matches!(record, Record::Shares(_) | Record::Kinds(_) | Record::Mark(_) | Record::HeapTable(_))
+    !matches!(record, Record::Shares(_) | Record::Kinds(_) | Record::Mark(_) | Record::HeapTable(_) | Record::Ledger(_))
 }
 
 fn create_new(directory: &Path, name: &str) -> Result<File, Error> {

@@ -6,7 +6,7 @@
 mod keep;
 pub mod kin;
 mod progress;
-mod recorder;
+pub mod recorder;
 pub mod refusal;
 mod select;
 mod source;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use nilometer_capture::control::socket_of;
 use nilometer_kernel::read::proc::Proc;
 use nilometer_trace::heap::{self, Graph};
+use nilometer_trace::ledger::Ledger;
 use serde_json::{Value, json};
 
 /// A census of a large heap takes seconds; a recorder that was killed meanwhile is not waited for longer.
@@ -18,12 +19,21 @@ const MOST_ANCESTORS: usize = 64;
 
 /// The census, if a recording of an ancestor takes it for us.
 pub fn ask(pid: i32) -> Option<Graph> {
-    let folder = tempfile::tempdir().ok()?; // 0700: nobody else sees the snapshot
-    let path = folder.path().join("asked.heap");
-    let request = json!({"do": "heap", "pid": pid, "path": path}).to_string();
+    fetch(pid, "heap", |path| heap::read(std::fs::File::open(path).ok()?).ok())
+}
+
+/// The ledger, in the same way.
+pub fn ask_for_ledger(pid: i32) -> Option<Ledger> {
+    fetch(pid, "ledger", |path| serde_json::from_slice(&std::fs::read(path).ok()?).ok())
+}
+
+fn fetch<T>(pid: i32, what: &str, read: impl FnOnce(&Path) -> Option<T>) -> Option<T> {
+    let folder = tempfile::tempdir().ok()?; // 0700: nobody else sees it
+    let path = folder.path().join(format!("asked.{what}"));
+    let request = json!({"do": what, "pid": pid, "path": path}).to_string();
     ancestors(pid).find_map(|ancestor| request_of(&socket_of(ancestor)?, &request))?;
     wait_for(&path)?;
-    heap::read(std::fs::File::open(&path).ok()?).ok()
+    read(&path)
 }
 
 fn ancestors(pid: i32) -> impl Iterator<Item = i32> {

@@ -1,0 +1,328 @@
+//! Ledgers of a run: what each large process is made of, whenever it has grown much, by a thread of its own.
+//!
+//! The one invariant: unless exact ones were asked for the target is never stopped, and what they cost stays within
+//! the budget; exact ones stop it for no more than 1 % of the time that has passed.
+
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nilometer_kernel::sys::clock::{monotonic_ns, thread_cpu_ns};
+use nilometer_trace::ledger::Ledger;
+use nilometer_trace::record::LedgerTaken;
+
+use crate::budget::Budget;
+use crate::errand::{Came, Errands, Holding};
+use crate::ledger::{self, LedgerOptions};
+
+/// A process is looked at again when it has grown by this much …
+const GROWTH_KIB: u64 = 64 << 10;
+/// … and by this share.
+const GROWTH_SHARE: f64 = 0.1;
+/// Where nothing grows: no more often than this, and than a part of the run's age.
+const STALE_NS: u64 = 30_000_000_000;
+const STALE_SHARE: u64 = 4;
+/// One that could not be read is not tried again for so long.
+const REFUSED_NS: u64 = 20_000_000_000;
+/// What the first one is expected to cost (measured: see `bench/`), later ones as the one before.
+const NS_PER_KIB: u64 = 200;
+/// What a stop is expected to take: 30 ms, and 130 ms a GB.
+const STOP_NS: u64 = 30_000_000;
+const STOP_NS_PER_KIB: u64 = 130;
+/// The target stands still for at most this share of the time, in percent.
+const PAUSE_PERCENT: f64 = 1.0;
+
+/// Which ledgers a run takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ledgers {
+    None,
+    /// Read while it runs.
+    #[default]
+    Estimated,
+    /// Under a stop.
+    Exact,
+}
+
+/// A process that might be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub index: u32,
+    pub pid: i32,
+    pub rss_kib: u64,
+}
+
+/// What the thread brought back.
+#[derive(Debug, Default)]
+pub(crate) struct Brought {
+    pub taken: Option<Box<LedgerTaken>>,
+    pub pause_ns: u64,
+    index: u32,
+    cost_ns: u64,
+    /// Why there is none.
+    pub failure: Option<String>,
+}
+
+/// What is known of a process.
+#[derive(Debug, Clone, Copy, Default)]
+struct Last {
+    rss_kib: u64,
+    at_ns: u64,
+    cost_ns: u64,
+    refused: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct LedgerWatch {
+    ledgers: Ledgers,
+    errands: Errands<Brought>,
+    started_ns: u64,
+    cost: Budget,
+    pause: Budget,
+    last: HashMap<u32, Last>,
+    /// For `nilo where`, through the control socket.
+    asked: Vec<(i32, PathBuf)>,
+    taken: u64,
+    told: bool,
+}
+
+impl LedgerWatch {
+    pub fn new(ledgers: Ledgers, budget_percent: f64) -> Self {
+        let now_ns = monotonic_ns();
+        Self {
+            ledgers,
+            errands: Errands::default(),
+            started_ns: now_ns,
+            cost: Budget::new(now_ns, budget_percent),
+            pause: Budget::new(now_ns, PAUSE_PERCENT),
+            last: HashMap::new(),
+            asked: Vec::new(),
+            taken: 0,
+            told: false,
+        }
+    }
+
+    pub fn is_holding(&self) -> bool {
+        self.errands.is_holding()
+    }
+
+    pub fn is_out(&self) -> bool {
+        self.errands.is_out()
+    }
+
+    /// Ledgers taken so far.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// For somebody who asked through the control socket.
+    pub fn ask(&mut self, pid: i32, path: PathBuf) {
+        self.asked.push((pid, path));
+    }
+
+    /// Takes what the thread brought back, and sends it again if something is due and `may_begin`.
+    pub fn turn(&mut self, may_begin: bool, candidates: impl FnOnce() -> Vec<Candidate>) -> Option<Brought> {
+        let now_ns = monotonic_ns();
+        let brought = self.collect(now_ns);
+        if !may_begin || self.errands.is_out() {
+            return brought;
+        }
+        if let Some((pid, path)) = self.asked.pop() {
+            self.errands.send("nilo-ledger", move |holding| write_for(pid, &path, holding));
+        } else if self.ledgers != Ledgers::None
+            && let Some(candidate) = self.choose(candidates(), now_ns)
+        {
+            self.send(candidate);
+        }
+        brought
+    }
+
+    /// Waits for the thread, no longer than this.
+    pub fn finish(&mut self, patience: Duration) -> Option<Brought> {
+        self.errands.wait(patience).map(|brought| self.note(brought, monotonic_ns()))
+    }
+
+    fn collect(&mut self, now_ns: u64) -> Option<Brought> {
+        Some(match self.errands.collect()? {
+            Came::Lost => Brought { failure: Some("a ledger broke off".to_owned()), ..Brought::default() },
+            Came::Back(brought) => self.note(brought, now_ns),
+        })
+    }
+
+    /// A reason is told once.
+    fn note(&mut self, mut brought: Brought, now_ns: u64) -> Brought {
+        self.cost.spend(brought.cost_ns);
+        self.pause.spend(brought.pause_ns);
+        self.taken += u64::from(brought.taken.is_some());
+        let last = self.last.entry(brought.index).or_default();
+        last.at_ns = now_ns;
+        last.cost_ns = brought.cost_ns;
+        last.refused = brought.taken.is_none();
+        if let Some(taken) = &brought.taken {
+            last.rss_kib = last.rss_kib.max(taken.ledger.rss_bytes >> 10);
+        }
+        let told = self.told;
+        self.told |= brought.failure.is_some();
+        brought.failure = brought.failure.take().filter(|_| !told);
+        brought
+    }
+
+    /// The one that has grown most of those that are due, if there is budget for it.
+    fn choose(&self, candidates: Vec<Candidate>, now_ns: u64) -> Option<Candidate> {
+        let due = candidates.into_iter().filter(|candidate| self.is_due(*candidate, now_ns));
+        let growth = |candidate: &Candidate| {
+            let last = self.last.get(&candidate.index).map_or(0, |last| last.rss_kib);
+            candidate.rss_kib.saturating_sub(last)
+        };
+        due.max_by_key(growth)
+    }
+
+    fn is_due(&self, candidate: Candidate, now_ns: u64) -> bool {
+        let last = self.last.get(&candidate.index).copied().unwrap_or_default();
+        let since_ns = now_ns.saturating_sub(last.at_ns);
+        if last.refused && since_ns < REFUSED_NS {
+            return false;
+        }
+        let grown = candidate.rss_kib >= last.rss_kib + GROWTH_KIB
+            && candidate.rss_kib as f64 >= last.rss_kib as f64 * (1.0 + GROWTH_SHARE);
+        let age_ns = now_ns.saturating_sub(self.started_ns);
+        let stale = last.rss_kib > 0 && since_ns >= STALE_NS.max(age_ns / STALE_SHARE);
+        let cost_ns = estimate_ns(candidate, last);
+        let affordable =
+            if grown { self.cost.allows_forced(now_ns, cost_ns) } else { self.cost.allows(now_ns, cost_ns) };
+        (grown || stale) && affordable && self.may_stop(candidate, now_ns)
+    }
+
+    fn may_stop(&self, candidate: Candidate, now_ns: u64) -> bool {
+        let stop_ns = STOP_NS + candidate.rss_kib * STOP_NS_PER_KIB;
+        self.ledgers != Ledgers::Exact || self.pause.allows(now_ns, stop_ns)
+    }
+
+    fn send(&mut self, candidate: Candidate) {
+        let exact = self.ledgers == Ledgers::Exact;
+        // Asked for or not: it is not sent out again before it has grown from here.
+        self.last.entry(candidate.index).or_default().rss_kib = candidate.rss_kib;
+        self.errands.send("nilo-ledger", move |holding| look(candidate, exact, holding));
+    }
+}
+
+/// As the last one, scaled.
+fn estimate_ns(candidate: Candidate, last: Last) -> u64 {
+    if last.cost_ns == 0 || last.rss_kib == 0 {
+        return candidate.rss_kib * NS_PER_KIB;
+    }
+    (last.cost_ns as f64 * candidate.rss_kib as f64 / last.rss_kib as f64) as u64
+}
+
+fn look(candidate: Candidate, exact: bool, holding: &Holding) -> Brought {
+    let (begin_ns, at_ns) = (thread_cpu_ns(), monotonic_ns());
+    let taken = if exact { exactly(candidate.pid, holding) } else { ledger::survey(candidate.pid) };
+    let cost_ns = thread_cpu_ns().saturating_sub(begin_ns);
+    let mut brought = Brought { index: candidate.index, cost_ns, ..Brought::default() };
+    match taken {
+        Ok(mut ledger) => {
+            ledger.shorten();
+            brought.pause_ns = ledger.pause.stopped_ns;
+            brought.taken = Some(Box::new(LedgerTaken { at_ns, index: candidate.index, cost_ns, ledger }));
+        }
+        Err(error) => brought.failure = Some(format!("no ledger: {error}")),
+    }
+    brought
+}
+
+fn exactly(pid: i32, holding: &Holding) -> Result<Ledger, ledger::Error> {
+    let options = LedgerOptions { progress: holding.progress(), ..LedgerOptions::default() };
+    ledger::take(pid, &options).map(|taken| taken.ledger)
+}
+
+/// Written beside and renamed: the one who asked waits for one of the two files.
+fn write_for(pid: i32, path: &Path, holding: &Holding) -> Brought {
+    let written = exactly(pid, holding).map_err(|error| error.to_string()).and_then(|ledger| {
+        let part = path.with_extension("part");
+        let text = serde_json::to_vec(&ledger).map_err(|error| error.to_string())?;
+        write_private(&part, &text)
+            .and_then(|()| std::fs::rename(&part, path))
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        Ok(ledger.pause.stopped_ns)
+    });
+    let pause_ns = *written.as_ref().unwrap_or(&0);
+    if let Err(reason) = written {
+        let _ = std::fs::write(path.with_extension("error"), reason);
+    }
+    Brought { pause_ns, index: u32::MAX, ..Brought::default() }
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+    const MIB: u64 = 1 << 10;
+
+    fn watch(ledgers: Ledgers) -> LedgerWatch {
+        LedgerWatch {
+            started_ns: 0,
+            cost: Budget::new(0, 1.0),
+            pause: Budget::new(0, 1.0),
+            ..LedgerWatch::new(ledgers, 1.0)
+        }
+    }
+
+    fn candidate(mib: u64) -> Candidate {
+        Candidate { index: 1, pid: 4711, rss_kib: mib * MIB }
+    }
+
+    fn with_last(mib: u64, at_ns: u64) -> LedgerWatch {
+        let mut watch = watch(Ledgers::Estimated);
+        watch.last.insert(1, Last { rss_kib: mib * MIB, at_ns, cost_ns: 1_000_000, refused: false });
+        watch
+    }
+
+    #[test]
+    fn growth_by_a_tenth_and_by_64_mib_is_due() {
+        assert!(!watch(Ledgers::Estimated).is_due(candidate(63), S));
+        assert!(watch(Ledgers::Estimated).is_due(candidate(64), S));
+        assert!(!with_last(100, S).is_due(candidate(163), 2 * S));
+        assert!(with_last(100, S).is_due(candidate(164), 2 * S));
+        assert!(!with_last(1000, S).is_due(candidate(1099), 2 * S));
+        assert!(with_last(1000, S).is_due(candidate(1100), 2 * S));
+    }
+
+    #[test]
+    fn what_stays_is_looked_at_seldom_and_refusals_more_so() {
+        assert!(!with_last(100, S).is_due(candidate(100), 30 * S));
+        assert!(with_last(100, S).is_due(candidate(100), 31 * S));
+        assert!(!with_last(100, 400 * S).is_due(candidate(100), 500 * S));
+        assert!(with_last(100, 400 * S).is_due(candidate(100), 540 * S));
+        let mut refused = with_last(100, S);
+        refused.last.get_mut(&1).unwrap().refused = true;
+        assert!(!refused.is_due(candidate(900), 20 * S));
+        assert!(refused.is_due(candidate(900), 22 * S));
+    }
+
+    #[test]
+    fn cost_and_pause_are_paid_before() {
+        let mut dear = with_last(100, S);
+        dear.cost.spend(3 * S);
+        assert!(!dear.is_due(candidate(300), 10 * S));
+        assert!(dear.is_due(candidate(300), 300 * S));
+        let exact = watch(Ledgers::Exact);
+        assert!(!exact.is_due(candidate(2000), S));
+        assert!(exact.is_due(candidate(2000), 60 * S));
+    }
+
+    #[test]
+    fn the_one_that_grew_most_is_first() {
+        let mut watch = with_last(1000, S);
+        watch.cost = Budget::new(0, 100.0);
+        let other = Candidate { index: 2, pid: 1, rss_kib: 300 * MIB };
+        assert_eq!(watch.choose(vec![candidate(1200), other], 2 * S), Some(other));
+        assert_eq!(watch.choose(vec![candidate(1050)], 2 * S), None);
+    }
+}
