@@ -15,7 +15,7 @@ use nilometer_image::live::{self, Capture, CaptureOptions, Peek};
 use nilometer_image::{self as image, Image, Memory, Modules};
 use nilometer_kernel::read::proc::Proc;
 use nilometer_native::glibc::Malloc;
-use nilometer_native::torch::{self, Classes};
+use nilometer_native::torch::{self, Classes, Torch};
 use nilometer_trace::heap::{Graph, Origin, Pause, PauseMode, Source};
 
 pub use nilometer_cpython::Detail;
@@ -172,23 +172,27 @@ impl<'a> Readers<'a> {
     }
 
     /// Counts and buffers without names, and where in memory the interpreter keeps its objects.
-    pub(crate) fn decode_footprint(&self, image: &Image, malloc: Option<&Malloc>) -> (Graph, Footprint) {
-        let wanted = cpython::CensusOptions { detail: Detail::Counts, with_values: false };
+    pub(crate) fn decode_footprint(
+        &self,
+        image: &Image,
+        malloc: Option<&Malloc>,
+    ) -> (Graph, Footprint, torch::Roles) {
+        let wanted = cpython::CensusOptions { detail: Detail::Places, with_values: false };
         let (mut graph, footprint) = match &self.python {
             Ok(python) => cpython::census_with_footprint(python, image, &wanted),
             Err(error) => (without_python(error), Footprint::default()),
         };
-        if let Some(classes) = &self.torch {
-            add_storages(&mut graph, classes, image, malloc);
-        }
-        (graph, footprint)
+        let found = self.torch.as_ref().map(|classes| add_storages(&mut graph, classes, image, malloc));
+        let roles = found.map(|found| torch::Roles::of(&found, &graph)).unwrap_or_default();
+        (graph, footprint, roles)
     }
 }
 
-fn add_storages(graph: &mut Graph, classes: &Classes, image: &Image, malloc: Option<&Malloc>) {
+fn add_storages(graph: &mut Graph, classes: &Classes, image: &Image, malloc: Option<&Malloc>) -> Torch {
     let found = classes.storages(image, malloc);
     torch::attach(graph, &found, image);
     graph.origin.limits.extend(found.doubts.iter().map(ToString::to_string));
+    found
 }
 
 /// What is left where the interpreter cannot be read: a graph to which storages are added.

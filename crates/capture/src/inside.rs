@@ -24,8 +24,10 @@ impl Session {
     /// What the threads brought back, and the next look when one is due.
     pub fn look_inside(&mut self) {
         let members = self.recorder.tree.members();
-        let outcome = self.heap.turn(!self.ledger.is_out(), || by_size(members).iter().map(|m| m.pid).collect());
-        let brought = self.ledger.turn(!self.heap.is_out(), || by_size(members).into_iter().map(candidate).collect());
+        let outcome =
+            self.heap.turn(!self.ledger.is_out(), || by_size(members).iter().map(|m| m.pid).collect());
+        let brought =
+            self.ledger.turn(!self.heap.is_out(), || by_size(members).into_iter().map(candidate).collect());
         self.keep(outcome);
         self.keep_ledger(brought);
         self.reap(); // what ended while a thread held the target was not waited for

@@ -34,6 +34,8 @@ pub struct CensusOptions {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Detail {
+    /// Objects, sizes and buffers; no references, and no check of them.
+    Places,
     /// Objects, sizes and references without names.
     Counts,
     /// And through what each reference goes.
@@ -94,6 +96,7 @@ fn take(
     collector::add_listed(&mut heap, python);
     timings.lists = clock.lap();
     let mut context = Context::new(python, image, options.detail == Detail::Graph, heap.shift);
+    context.linked = options.detail != Detail::Places;
     context.outside = outside.take().map(RefCell::new);
     heap.types.names.with_values = options.with_values;
     let mut roots = Roots::find(&mut heap, python, &mut context);
@@ -105,6 +108,10 @@ fn take(
     let dangling = closure.dangling;
     let (mut graph, roots) = order::graph(heap, closure, &roots);
     timings.order = clock.lap();
+    if options.detail == Detail::Places {
+        graph.origin = origin(python, image, std::mem::take(&mut graph.origin));
+        return (graph, Vec::new(), timings);
+    }
     let references = quality::count_references(&mut graph, roots);
     graph.quality = quality::check(&mut graph, &references, tally, dangling);
     graph.threads = stack::threads(python, image);

@@ -174,6 +174,7 @@ pub struct Library {
 
 /// What the interpreter has.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PythonHeap {
     pub objects: u64,
     pub arenas: u64,
@@ -184,6 +185,9 @@ pub struct PythonHeap {
     pub buffer_bytes: u64,
     /// Of those, what only C or C++ holds.
     pub native_only_bytes: u64,
+    /// Of those, torch's parameters, and what tensors name as their gradients.
+    pub weights_bytes: u64,
+    pub gradients_bytes: u64,
     /// Resident in mapped files and in shared memory: told in those lines.
     pub buffers_in_files_bytes: u64,
     pub buffers_in_shared_bytes: u64,
@@ -205,6 +209,7 @@ pub struct Unshared {
 
 /// What glibc's malloc has, resident or not: comparable with `mallinfo2`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Malloc {
     pub version: Option<String>,
     pub arenas: u64,
@@ -297,7 +302,10 @@ mod tests {
         ledger.shorten();
         assert_eq!(ledger.libraries.len(), MOST_LIBRARIES + 1);
         let last = ledger.libraries.last().unwrap();
-        assert_eq!((last.name.as_str(), last.files, last.code_bytes), ("8 more packages", 8, (12..20).sum::<u64>()));
+        assert_eq!(
+            (last.name.as_str(), last.files, last.code_bytes),
+            ("8 more packages", 8, (12..20).sum::<u64>())
+        );
     }
 
     #[test]

@@ -95,8 +95,13 @@ mod tests {
             detail: vec![Named { name: "trimmable".into(), bytes: 80 }],
             method: Method::Exact,
         };
-        let mut ledger =
-            Ledger { pid: 4711, rss_bytes: 100, badge: Badge::Estimated, parts: vec![part], ..Ledger::default() };
+        let mut ledger = Ledger {
+            pid: 4711,
+            rss_bytes: 100,
+            badge: Badge::Estimated,
+            parts: vec![part],
+            ..Ledger::default()
+        };
         ledger.close();
         let record = Record::Ledger(Box::new(LedgerTaken { at_ns: 12, index: 3, cost_ns: 5, ledger }));
         let mut out = Vec::new();

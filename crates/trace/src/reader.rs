@@ -309,7 +309,10 @@ impl Iterator for Reader {
 
 /// Written without closing the open block of ticks; see `log`.
 fn is_early(record: &Record) -> bool {
-    matches!(record, Record::Shares(_) | Record::Kinds(_) | Record::Mark(_) | Record::HeapTable(_) | Record::Ledger(_))
+    matches!(
+        record,
+        Record::Shares(_) | Record::Kinds(_) | Record::Mark(_) | Record::HeapTable(_) | Record::Ledger(_)
+    )
 }
 
 #[derive(Deserialize)]

@@ -94,7 +94,9 @@ fn judge(ledger: &Ledger) -> Judgement {
             | Line::SharedMemory
             | Line::Files
             | Line::Tracker => &mut judged.must_stay_bytes,
-            Line::PythonFreeLists | Line::PythonSlack | Line::MallocHeld | Line::HugeRounding => &mut judged.could_go_bytes,
+            Line::PythonFreeLists | Line::PythonSlack | Line::MallocHeld | Line::HugeRounding => {
+                &mut judged.could_go_bytes
+            }
             Line::PythonObjects => &mut judged.structure_bytes,
             Line::MallocUnknown | Line::OtherAllocator | Line::OtherMaps | Line::Anonymous => {
                 &mut judged.not_judged_bytes

@@ -88,8 +88,11 @@ impl LedgerFinder {
             }
         }
         let rss = |position: &usize| taken[*position].ledger.rss_bytes;
-        let mut at_peak: Vec<usize> =
-            nearest.iter().filter(|(index, _)| alive.contains(index)).map(|(_, position)| *position).collect();
+        let mut at_peak: Vec<usize> = nearest
+            .iter()
+            .filter(|(index, _)| alive.contains(index))
+            .map(|(_, position)| *position)
+            .collect();
         at_peak.sort_by_key(|position| std::cmp::Reverse(rss(position)));
         let first = at_peak.first().copied().or_else(|| nearest.into_values().max_by_key(rss))?;
         Some(Ledgers {

@@ -173,7 +173,7 @@ impl Share {
         Self {
             pss: apportion(explained(usage.pss), &counted.lines),
             uss: apportion(explained(usage.private_clean + usage.private_dirty), &counted.lines),
-            divided: !private && lines > 1,
+            divided: vma.scaled || !private && lines > 1,
         }
     }
 }
@@ -229,8 +229,15 @@ mod tests {
     use nilometer_kernel::parse::smaps::Usage;
 
     fn anonymous(usage: Usage) -> (Vma, Ground) {
-        let vma =
-            Vma { start: 0, end: 16 * PAGE, kind: Kind::Anonymous, write: true, name: Vec::new(), usage };
+        let vma = Vma {
+            start: 0,
+            end: 16 * PAGE,
+            kind: Kind::Anonymous,
+            write: true,
+            name: Vec::new(),
+            usage,
+            scaled: false,
+        };
         let ground = Ground { own: Line::OtherMaps, file: Line::OtherMaps, open: true, package: None };
         (vma, ground)
     }

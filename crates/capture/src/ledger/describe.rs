@@ -71,10 +71,13 @@ fn name(vma: &Vma) -> String {
 
 fn tell_arrays(ledger: &mut Ledger) {
     let Some(heap) = &ledger.python_heap else { return };
-    if heap.native_only_bytes > 0 {
-        let native = named("held by C++ only", heap.native_only_bytes);
-        set(ledger, Line::Arrays, vec![native]);
-    }
+    let mut detail = vec![
+        named("weights", heap.weights_bytes),
+        named("gradients", heap.gradients_bytes),
+        named("held by C++ only", heap.native_only_bytes),
+    ];
+    detail.retain(|named| named.bytes > 0);
+    set(ledger, Line::Arrays, detail);
 }
 
 fn tell_held(ledger: &mut Ledger) {

@@ -89,7 +89,15 @@ mod tests {
     use nilometer_kernel::parse::smaps::Usage;
 
     fn vma(start: u64, end: u64, kind: Kind, name: &str) -> Vma {
-        Vma { start, end, kind, write: true, name: name.as_bytes().to_vec(), usage: Usage::default() }
+        Vma {
+            start,
+            end,
+            kind,
+            write: true,
+            name: name.as_bytes().to_vec(),
+            usage: Usage::default(),
+            scaled: false,
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ use nilometer_image::{self as image, Image};
 use nilometer_kernel::read::proc::Proc;
 use nilometer_native::allocator as other;
 use nilometer_native::glibc::Malloc;
+use nilometer_native::torch::Roles;
 use nilometer_trace::heap::{Graph, Pause, PauseMode};
 use nilometer_trace::ledger::{Badge, Ledger, Line, Method, Named, Part};
 
@@ -112,9 +113,9 @@ fn read(pid: i32, options: &LedgerOptions) -> Result<Ledger, Error> {
     let captured = captured?;
     let sight = looker.finish();
     let malloc = Malloc::read(&captured.image, &modules).ok();
-    let (graph, footprint) = readers.decode_footprint(&captured.image, malloc.as_ref());
+    let (graph, footprint, roles) = readers.decode_footprint(&captured.image, malloc.as_ref());
     let allocators = other::names(&modules).into_iter().map(|allocator| allocator.name.to_owned()).collect();
-    let found = Found { image: &captured.image, graph, footprint, malloc, allocators };
+    let found = Found { image: &captured.image, graph, footprint, roles, malloc, allocators };
     let mut ledger = identify(pid);
     ledger.python = readers.python.as_ref().map(|python| python.version.to_string()).unwrap_or_default();
     ledger.notes.extend(captured.partial.iter().cloned());
@@ -128,6 +129,7 @@ struct Found<'a> {
     image: &'a Image,
     graph: Graph,
     footprint: Footprint,
+    roles: Roles,
     malloc: Option<Malloc>,
     allocators: Vec<String>,
 }
@@ -159,6 +161,10 @@ impl Found<'_> {
         ledger.libraries = count::libraries(&sight.vmas, &grounds, &counted);
         ledger.malloc = self.malloc.as_ref().map(|malloc| allocator::sums(malloc, &sight.vmas, &sight.pages));
         ledger.python_heap = describe::python_heap(&self.graph, &self.footprint, (&grounds, &counted));
+        if let Some(heap) = &mut ledger.python_heap {
+            (heap.weights_bytes, heap.gradients_bytes) =
+                (self.roles.weights_bytes, self.roles.gradients_bytes);
+        }
         ledger.allocators = std::mem::take(&mut self.allocators);
         ledger.notes.append(&mut self.graph.origin.limits);
         describe::finish(ledger, (&sight.vmas, &grounds, &counted));

@@ -42,7 +42,8 @@ pub fn survey(pid: i32) -> Result<Ledger, Error> {
     ledger.badge = Badge::Estimated;
     ledger.pause.mode = PauseMode::Off;
     ledger.kernel_rss_bytes = sight.kernel_rss_bytes;
-    ledger.allocators = other::names(&modules).into_iter().map(|allocator| allocator.name.to_owned()).collect();
+    ledger.allocators =
+        other::names(&modules).into_iter().map(|allocator| allocator.name.to_owned()).collect();
     ledger.notes.push(LIMITS.to_owned());
     let known = Known::read(&peek, &readers, &sight);
     ledger.malloc = known.malloc.clone();
@@ -66,7 +67,8 @@ fn fill(ledger: &mut Ledger, known: Known, sight: &Sight) {
     } else {
         usages(&sight.vmas, &grounds)
     };
-    ledger.unshared = sight.fork.as_ref().map(|fork| unshared::judge(fork, &sight.pages, &Default::default()));
+    ledger.unshared =
+        sight.fork.as_ref().map(|fork| unshared::judge(fork, &sight.pages, &Default::default()));
     total(ledger, &sight.vmas);
     ledger.parts = count::parts(&sight.vmas, &counted);
     ledger.libraries = count::libraries(&sight.vmas, &grounds, &counted);
@@ -99,7 +101,8 @@ impl Known {
         let survey = glibc::survey(peek, &taken, &mut blend).ok();
         blend.flush();
         blend.claims.sort_unstable_by_key(|claim| claim.start);
-        let mut buffers: Vec<Range<u64>> = python.iter().flat_map(|python| python.buffers.iter().cloned()).collect();
+        let mut buffers: Vec<Range<u64>> =
+            python.iter().flat_map(|python| python.buffers.iter().cloned()).collect();
         buffers.extend(blend.finder.take().map(torch::Finder::finish).unwrap_or_default());
         buffers.sort_unstable_by_key(|range| range.start);
         buffers.dedup();
@@ -109,7 +112,8 @@ impl Known {
 
     fn python_heap(&self) -> Option<PythonHeap> {
         let python = self.python.as_ref()?;
-        let mut arenas: Vec<u64> = python.pools.iter().map(|(base, _)| base / python.arena_bytes.max(1)).collect();
+        let mut arenas: Vec<u64> =
+            python.pools.iter().map(|(base, _)| base / python.arena_bytes.max(1)).collect();
         arenas.dedup();
         Some(PythonHeap {
             arenas: arenas.len() as u64,
@@ -139,7 +143,10 @@ fn pools(python: &cpython::Survey) -> impl Iterator<Item = Range<u64>> + '_ {
 /// Blocks in use first, the rest of the pool behind them.
 fn blocks(python: &cpython::Survey, (base, used): (u64, u32)) -> [Claim; 2] {
     let (used, end) = (base + u64::from(used).min(python.pool_bytes), base + python.pool_bytes);
-    [Claim { start: base, end: used, line: Line::PythonObjects }, Claim { start: used, end, line: Line::PythonSlack }]
+    [
+        Claim { start: base, end: used, line: Line::PythonObjects },
+        Claim { start: used, end, line: Line::PythonSlack },
+    ]
 }
 
 /// Between two pools of one arena: pools without a block in use. Whoever else claims it is believed.
@@ -193,7 +200,10 @@ impl<'a> Blend<'a> {
     fn sums(&self, survey: glibc::Survey) -> ledger::Malloc {
         ledger::Malloc {
             arenas: survey.arenas,
-            system_bytes: survey.in_use_bytes + survey.free_bytes + survey.metadata_bytes + survey.unknown_bytes,
+            system_bytes: survey.in_use_bytes
+                + survey.free_bytes
+                + survey.metadata_bytes
+                + survey.unknown_bytes,
             in_use_bytes: survey.in_use_bytes + survey.metadata_bytes,
             free_bytes: survey.free_bytes,
             mapped_bytes: survey.mapped_bytes,
@@ -255,11 +265,13 @@ struct Pages<'a> {
 
 impl Pages<'_> {
     fn resident(&mut self, range: &Range<u64>) -> u64 {
-        let is_near = self.runs.get(self.at).is_some_and(|run| run.start <= range.start && range.start < run.end);
+        let is_near =
+            self.runs.get(self.at).is_some_and(|run| run.start <= range.start && range.start < run.end);
         if !is_near {
             self.at = self.runs.partition_point(|run| run.end <= range.start);
         }
-        let here = self.runs.get(self.at..).unwrap_or_default().iter().take_while(|run| run.start < range.end);
+        let here =
+            self.runs.get(self.at..).unwrap_or_default().iter().take_while(|run| run.start < range.end);
         let own = here.filter(|run| run.state == PageState::Own);
         own.map(|run| run.end.min(range.end).saturating_sub(run.start.max(range.start))).sum()
     }
@@ -312,6 +324,9 @@ mod tests {
         let known = Known { python: Some(python), ..Known::default() };
         let claims = known.claims();
         let sum = |line| claims.iter().filter(|c| c.line == line).map(|c| c.end - c.start).sum::<u64>();
-        assert_eq!((sum(Line::PythonObjects), sum(Line::PythonSlack)), (0x5010, 3 * 0x4000 - 0x5010 + 0x8000));
+        assert_eq!(
+            (sum(Line::PythonObjects), sum(Line::PythonSlack)),
+            (0x5010, 3 * 0x4000 - 0x5010 + 0x8000)
+        );
     }
 }

@@ -10,7 +10,7 @@ use nilometer_kernel::sys::pagemap::{PageRun, PageState, Pagemap};
 use nilometer_trace::heap::Graph;
 use nilometer_trace::ledger::{Named, Unshared};
 
-use super::sight::{Sight, Vma};
+use super::sight::Sight;
 
 /// So many kinds are named.
 const MOST: usize = 8;
@@ -46,8 +46,8 @@ impl Fork {
     /// `map` is the child's; the parent goes on meanwhile.
     pub fn read(parent: i32, map: &Pagemap, sight: &Sight) -> Self {
         let mut exclusive = Vec::new();
-        for vma in sight.vmas.iter().filter(|vma| is_private(vma)) {
-            let _ = map.read_exclusive(&(vma.start..vma.end), &mut exclusive);
+        for run in sight.pages.iter().filter(|run| run.state == PageState::Own) {
+            let _ = map.read_exclusive(&(run.start..run.end), &mut exclusive);
         }
         let mut pages = Vec::new();
         if let Ok(theirs) = Pagemap::open(parent) {
@@ -59,10 +59,6 @@ impl Fork {
         let own = pages.iter().filter(|run| run.state == PageState::Own);
         Self { parent, copied: own.map(|run| run.start..run.end).collect(), exclusive_bytes }
     }
-}
-
-fn is_private(vma: &Vma) -> bool {
-    vma.usage.anonymous > 0
 }
 
 /// `pages` are the child's.

@@ -80,7 +80,9 @@ mod tests {
     fn one_way_of_showing_at_a_time() {
         let args = parse("nilo where 4711 --by library --pause off").unwrap();
         assert_eq!((args.by, args.pause, args.target.as_deref()), (By::Library, Switch::Off, Some("4711")));
-        for words in ["nilo where 1 --curve --line", "nilo where 1 --line --json", "nilo where 1 --line --by library"] {
+        for words in
+            ["nilo where 1 --curve --line", "nilo where 1 --line --json", "nilo where 1 --line --by library"]
+        {
             assert!(parse(words).is_err(), "{words}");
         }
     }

@@ -28,14 +28,15 @@ pub fn run(args: &WhereArgs) -> Result<ExitCode, Failure> {
 
 fn of_process(pid: i32, args: &WhereArgs) -> Result<ExitCode, Failure> {
     if pid < 1 {
-        return Err(Failure::from(anyhow!("{pid} is no process id")).hint("see your Python processes by size:  nilo"));
+        return Err(
+            Failure::from(anyhow!("{pid} is no process id")).hint("see your Python processes by size:  nilo")
+        );
     }
     if args.at.is_some() || args.curve {
         let sentence = anyhow!("--at and --curve are about a run, and {pid} is a process");
         return Err(Failure::from(sentence).hint(format!("record it:  nilo attach {pid}")));
     }
-    let options =
-        LedgerOptions { mode: mode(args), max_pause: args.max_pause, ..LedgerOptions::default() };
+    let options = LedgerOptions { mode: mode(args), max_pause: args.max_pause, ..LedgerOptions::default() };
     let taken = ledger::take(pid, &options).map_err(|error| refused(pid, error))?;
     let mut accounts = vec![account(with_policy(taken))];
     if !args.single && !args.line && args.by == By::Line {
@@ -70,7 +71,8 @@ fn of_run(args: &WhereArgs) -> Result<ExitCode, Failure> {
 }
 
 fn no_ledger(place: &str) -> Failure {
-    let sentence = anyhow!("{place} has no ledger: no process of it reached 64 MiB long enough, or --no-ledger");
+    let sentence =
+        anyhow!("{place} has no ledger: no process of it reached 64 MiB long enough, or --no-ledger");
     Failure::from(sentence).hint(format!("by kinds of mappings:  nilo report {place}"))
 }
 

@@ -40,6 +40,7 @@ mod heap_target;
 mod heap_torch;
 
 mod where_ledger;
+mod where_run;
 
 mod allocs;
 mod compare;

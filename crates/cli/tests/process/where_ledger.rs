@@ -409,7 +409,7 @@ fn as_nobody(binary: &Path, words: &[&str]) -> String {
 #[test]
 fn what_is_no_process_is_refused_with_a_hint() {
     let lab = Lab::new();
-    for words in ["x", "0", "-1"] {
+    for words in ["x", "0", "-1", "@0"] {
         let output = ledger(&lab, &["--", words]);
         assert_eq!(output.status.code(), Some(125), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains("hint: "), "{}", text(&output.stderr));

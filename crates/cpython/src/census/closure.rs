@@ -38,7 +38,7 @@ const IMMORTAL: u32 = nilometer_trace::heap::IMMORTAL;
 
 impl Closure {
     pub fn run(heap: &mut Heap<'_>, python: &Python, context: &mut Context) -> Self {
-        let mut closure = Self::with_capacity(heap.len(), context.labelled);
+        let mut closure = Self::with_capacity(heap.len(), context);
         let mut payloads = Payloads::new(heap.image, heap.layout);
         let mut found = Found::default();
         let mut types = 0;
@@ -63,14 +63,14 @@ impl Closure {
         closure
     }
 
-    fn with_capacity(objects: usize, labelled: bool) -> Self {
-        let edges = objects + objects / 2;
+    fn with_capacity(objects: usize, context: &Context) -> Self {
+        let edges = if context.linked { objects + objects / 2 } else { 0 };
         Self {
             bytes: Vec::with_capacity(objects),
             refcount: Vec::with_capacity(objects),
             start: Vec::with_capacity(objects + 1),
             to: Vec::with_capacity(edges),
-            label: Vec::with_capacity(if labelled { edges } else { 0 }),
+            label: Vec::with_capacity(if context.labelled { edges } else { 0 }),
             ..Self::default()
         }
     }
@@ -141,7 +141,9 @@ impl Closure {
                 self.dangling += u64::from(reference.sure);
                 continue;
             };
-            self.to.push(target);
+            if context.linked {
+                self.to.push(target);
+            }
             if context.labelled {
                 self.label.push(reference.label);
                 if reference.label == of_dict {

@@ -75,6 +75,8 @@ pub(crate) struct StaticState {
 pub(crate) struct Context {
     /// Make labels.
     pub labelled: bool,
+    /// Keep references, not only what they lead to.
+    pub linked: bool,
     /// Bytes that the debug allocator puts before each block.
     pub shift: u64,
     /// Tables of interned strs: they own nothing.

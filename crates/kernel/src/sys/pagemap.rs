@@ -93,6 +93,13 @@ impl Pagemap {
         self.page_bytes
     }
 
+    /// Whether this kernel tells pages of zeros from others: then what is present and no zero is what RSS counts.
+    pub fn tells_zeros(&self) -> bool {
+        // Asking about nothing tells whether the call is known.
+        let _ = self.read_runs(self.page_bytes..2 * self.page_bytes, &mut Vec::new());
+        self.can_scan.load(Ordering::Relaxed)
+    }
+
     /// Appends the runs of touched pages within `range`, in order of address.
     pub fn read_runs(&self, range: Range<u64>, runs: &mut Vec<PageRun>) -> io::Result<()> {
         if self.can_scan.load(Ordering::Relaxed) {

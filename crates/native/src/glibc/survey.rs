@@ -91,12 +91,7 @@ struct Walker<'a> {
 }
 
 impl Walker<'_> {
-    fn all(
-        mut self,
-        located: &Located,
-        place: &Range<u64>,
-        known: &[Range<u64>],
-    ) -> Result<Survey, Error> {
+    fn all(mut self, located: &Located, place: &Range<u64>, known: &[Range<u64>]) -> Result<Survey, Error> {
         let mappings = self.peek.mappings();
         let heap = program_break(mappings);
         let parameters = parameters::find(self.runs, std::slice::from_ref(place), &heap);
@@ -113,7 +108,10 @@ impl Walker<'_> {
             }
             for heap in heaps(self.runs, &fields) {
                 self.tell(State::Metadata, heap.start..heap.first);
-                self.chain(walk::Stretch { first: heap.first, end: heap.end, top: fields.top, strict: false }, None);
+                self.chain(
+                    walk::Stretch { first: heap.first, end: heap.end, top: fields.top, strict: false },
+                    None,
+                );
                 taken.push(heap.start..heap.end);
             }
         }
@@ -232,8 +230,10 @@ impl Walker<'_> {
         let mut bytes = Vec::new();
         while at < range.end {
             let starts = (at..range.end).step_by(PAGE as usize).take(pages);
-            let spans: Vec<(u64, usize)> =
-                starts.filter(|at| self.peek.is_resident(&(*at..at + HEAD as u64))).map(|at| (at, HEAD)).collect();
+            let spans: Vec<(u64, usize)> = starts
+                .filter(|at| self.peek.is_resident(&(*at..at + HEAD as u64)))
+                .map(|at| (at, HEAD))
+                .collect();
             self.peek.read_many(&spans, &mut bytes);
             let found = spans.iter().zip(bytes.chunks_exact(HEAD)).find_map(|((start, _), head)| {
                 let length = counting.length(&Runs::one(*start, head), *start, 0)?;

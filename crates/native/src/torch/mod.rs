@@ -11,6 +11,7 @@ mod graft;
 mod layout;
 mod prescan;
 mod read;
+mod role;
 mod scan;
 mod vtable;
 
@@ -25,6 +26,7 @@ pub use device::Device;
 pub use element::Element;
 pub use layout::Layout;
 pub use prescan::Finder;
+pub use role::Roles;
 
 use crate::glibc::Malloc;
 use crate::runs::Runs;

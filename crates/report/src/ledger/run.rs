@@ -33,7 +33,8 @@ pub fn render_moment(ledgers: &Ledgers, position: usize, style: &Style) -> Strin
         0 => String::new(),
         _ => format!("; {} (--curve)", text::counted(others as u64, "more ledger", "more ledgers")),
     };
-    let head = format!("{} after the start, {}{more}", text::duration(moment.at_s), distance(moment.from_peak_s));
+    let head =
+        format!("{} after the start, {}{more}", text::duration(moment.at_s), distance(moment.from_peak_s));
     style.paint(&style.safe(&head), Tone::Faint) + "\n" + &super::render(account, style)
 }
 
@@ -48,8 +49,11 @@ pub(crate) fn distance(from_peak_s: f64) -> String {
 
 /// All of them, one row each; `nearest` is marked.
 pub fn render_curve(ledgers: &Ledgers, style: &Style) -> String {
-    let heads: Vec<&str> =
-        ["at", "pid", "RSS MiB"].into_iter().chain(TERMS.map(|term| term.0)).chain(["other", "residual", ""]).collect();
+    let heads: Vec<&str> = ["at", "RSS"]
+        .into_iter()
+        .chain(TERMS.map(|term| term.0))
+        .chain(["other", "residual", "MiB of"])
+        .collect();
     let mut table = Table::new(&heads);
     let skipped = ledgers.curve.len().saturating_sub(ROWS);
     for (position, moment) in ledgers.curve.iter().enumerate().skip(skipped) {
@@ -64,11 +68,12 @@ fn curve_row(moment: &Moment, is_nearest: bool) -> Vec<String> {
     let terms: Vec<u64> = TERMS.iter().map(|(_, lines)| moment.bytes(lines)).collect();
     let all: u64 = moment.parts.iter().map(|term| term.bytes).sum();
     let other = all - terms.iter().sum::<u64>();
-    let mut row = vec![text::duration(moment.at_s), moment.pid.to_string(), words::mebi(moment.rss_bytes as i64)];
+    let mut row = vec![text::duration(moment.at_s), words::mebi(moment.rss_bytes as i64)];
     row.extend(terms.iter().map(|bytes| words::mebi(*bytes as i64)));
     let badge = if moment.badge == Badge::Exact { "exact" } else { "estimated" };
-    let note = if is_nearest { format!("{badge}, {}", distance(moment.from_peak_s)) } else { badge.into() };
-    row.extend([words::mebi(other as i64), words::mebi(moment.residual_bytes), note]);
+    let mark = if is_nearest { " ← peak" } else { "" };
+    let of = format!("{} {badge}{mark}", moment.pid);
+    row.extend([words::mebi(other as i64), words::mebi(moment.residual_bytes), of]);
     row
 }
 

@@ -291,7 +291,10 @@ impl LogWriter {
 }
 
 fn ordered_by_place(record: &Record) -> bool {
-    !matches!(record, Record::Shares(_) | Record::Kinds(_) | Record::Mark(_) | Record::HeapTable(_) | Record::Ledger(_))
+    !matches!(
+        record,
+        Record::Shares(_) | Record::Kinds(_) | Record::Mark(_) | Record::HeapTable(_) | Record::Ledger(_)
+    )
 }
 
 fn create_new(directory: &Path, name: &str) -> Result<File, Error> {

@@ -1,0 +1,53 @@
+//! What storages are for, as far as torch itself says so: a `Parameter` is a weight, and what a tensor names as its
+//! gradient is one. What an optimizer keeps has no mark of its own and is not guessed.
+
+use std::collections::HashSet;
+
+use nilometer_trace::heap::{Graph, KindId};
+
+use super::Torch;
+
+/// Bytes of storages by role; each storage in one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Roles {
+    pub weights_bytes: u64,
+    pub gradients_bytes: u64,
+}
+
+impl Roles {
+    /// `graph` has the Python objects of the tensors.
+    pub fn of(torch: &Torch, graph: &Graph) -> Self {
+        let is_parameter: Vec<bool> = graph.kinds.iter().map(|kind| is_parameter(&kind.name)).collect();
+        let kind_of =
+            |address: u64| graph.at(address).map(|object| graph.objects.kind[object as usize] as KindId);
+        let is_weight = |python: u64| {
+            kind_of(python).and_then(|kind| is_parameter.get(kind as usize)).copied().unwrap_or(false)
+        };
+        let weights = torch.tensors.iter().filter(|tensor| tensor.python.is_some_and(is_weight));
+        let weights: HashSet<u32> = weights.filter_map(|tensor| tensor.storage).collect();
+        let gradients = torch.tensors.iter().filter_map(|tensor| torch.tensor_at(tensor.gradient?)?.storage);
+        let gradients: HashSet<u32> = gradients.filter(|storage| !weights.contains(storage)).collect();
+        let bytes = |storages: &HashSet<u32>| -> u64 {
+            let host = storages.iter().filter_map(|index| torch.storages.get(*index as usize));
+            host.filter(|storage| storage.device.is_host()).map(|storage| storage.bytes).sum()
+        };
+        Self { weights_bytes: bytes(&weights), gradients_bytes: bytes(&gradients) }
+    }
+}
+
+/// As kinds are named with and without their module.
+fn is_parameter(name: &str) -> bool {
+    matches!(name.rsplit('.').next(), Some("Parameter" | "Buffer" | "UninitializedParameter"))
+        && (name.starts_with("torch.") || !name.contains('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_told_by_their_class() {
+        assert!(is_parameter("torch.nn.parameter.Parameter") && is_parameter("Parameter"));
+        assert!(!is_parameter("torch.Tensor") && !is_parameter("inspect.Parameter"));
+    }
+}
