@@ -243,7 +243,9 @@ impl Ledger {
         let more = self.libraries.split_off(MOST_LIBRARIES.min(self.libraries.len()));
         if !more.is_empty() {
             let mut rest = Library { name: format!("{} more packages", more.len()), ..Library::default() };
-            more.iter().for_each(|library| rest.add(library));
+            for library in &more {
+                rest.add(library);
+            }
             self.libraries.push(rest);
         }
         self.notes.truncate(MOST_NOTES);

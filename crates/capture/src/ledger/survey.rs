@@ -12,7 +12,7 @@ use nilometer_kernel::parse::kind::Kind;
 use nilometer_kernel::sys::pagemap::{PageRun, PageState};
 use nilometer_native::glibc::{self, State};
 use nilometer_native::{allocator as other, torch};
-use nilometer_trace::heap::PauseMode;
+use nilometer_trace::heap::{Graph, PauseMode};
 use nilometer_trace::ledger::{self, Badge, Ledger, Line, PythonHeap};
 
 use super::claim::{self, Claim};
@@ -46,7 +46,7 @@ pub fn survey(pid: i32) -> Result<Ledger, Error> {
         other::names(&modules).into_iter().map(|allocator| allocator.name.to_owned()).collect();
     ledger.notes.push(LIMITS.to_owned());
     let known = Known::read(&peek, &readers, &sight);
-    ledger.malloc = known.malloc.clone();
+    ledger.malloc.clone_from(&known.malloc);
     ledger.python_heap = known.python_heap();
     fill(&mut ledger, known, &sight);
     Ok(ledger)
@@ -67,8 +67,7 @@ fn fill(ledger: &mut Ledger, known: Known, sight: &Sight) {
     } else {
         usages(&sight.vmas, &grounds)
     };
-    ledger.unshared =
-        sight.fork.as_ref().map(|fork| unshared::judge(fork, &sight.pages, &Default::default()));
+    ledger.unshared = sight.fork.as_ref().map(|fork| unshared::judge(fork, &sight.pages, &Graph::default()));
     total(ledger, &sight.vmas);
     ledger.parts = count::parts(&sight.vmas, &counted);
     ledger.libraries = count::libraries(&sight.vmas, &grounds, &counted);

@@ -73,8 +73,8 @@ pub fn survey(peek: &Peek, known: &[Range<u64>], visitor: &mut dyn Visitor) -> R
         None => (0..0, through_heap(&Runs::beside(0, &[], peek), peek.mappings()).ok_or(Error::NoArena)?),
     };
     let runs = Runs::beside(place.start, if place.is_empty() { &[] } else { &bytes }, peek);
-    Walker { peek, runs: &runs, window: Window::new(peek), visitor, sums: Survey::default() }
-        .all(&located, &place, known)
+    let walker = Walker { peek, runs: &runs, window: Window::new(peek), visitor, sums: Survey::default() };
+    Ok(walker.all(&located, &place, known))
 }
 
 fn read_place(peek: &Peek, place: &Range<u64>, bytes: &mut Vec<u8>) {
@@ -91,7 +91,7 @@ struct Walker<'a> {
 }
 
 impl Walker<'_> {
-    fn all(mut self, located: &Located, place: &Range<u64>, known: &[Range<u64>]) -> Result<Survey, Error> {
+    fn all(mut self, located: &Located, place: &Range<u64>, known: &[Range<u64>]) -> Survey {
         let mappings = self.peek.mappings();
         let heap = program_break(mappings);
         let parameters = parameters::find(self.runs, std::slice::from_ref(place), &heap);
@@ -118,7 +118,7 @@ impl Walker<'_> {
         taken.extend(known.iter().cloned());
         taken.sort_unstable_by_key(|range| range.start);
         self.mapped(&taken, parameters);
-        Ok(self.sums)
+        self.sums
     }
 
     fn program_break(&mut self, range: Range<u64>, top: u64) -> Range<u64> {

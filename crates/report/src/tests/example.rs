@@ -106,6 +106,7 @@ fn leaking_growth() -> Growth {
 }
 
 /// 9 processes, 120 steps, +1.8 MiB per step.
+#[allow(clippy::too_many_lines, reason = "one value, field by field")]
 pub(super) fn leaking() -> Run {
     let mut processes = vec![process(4711, 4710, "main", gib(4.1))];
     processes.extend((0..8).map(|n| process(4712 + n, 4711, &format!("DataLoader worker {n}"), gib(0.6))));
