@@ -7,6 +7,7 @@ mod bar;
 pub mod build;
 pub mod harmless;
 pub mod heap;
+pub mod ledger;
 mod machine;
 mod process;
 pub mod sampler;

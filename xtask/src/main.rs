@@ -102,6 +102,15 @@ enum Bench {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+    /// `nilo where` on eight workloads: residual, arrays, malloc and code against truths from inside; time and stop
+    Ledger {
+        /// Small workloads: to see that the bench works, not for figures
+        #[arg(long)]
+        quick: bool,
+        /// Folder to write [default: bench/DATE-ledger]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// A busy training under a thousand censuses: its losses must stay the same, to the last bit
     Harmless {
         /// Looks at each training
@@ -168,6 +177,9 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
         }
         Verb::Bench { what: Bench::Allocs { quick, rounds, only, instructions, out } } => {
             bench::allocs::run(&bench::allocs::Options { quick, rounds, only, instructions, out })
+        }
+        Verb::Bench { what: Bench::Ledger { quick, out } } => {
+            bench::ledger::run(&bench::ledger::Options { quick, out })
         }
         Verb::Bench { what: Bench::Harmless { censuses, out } } => {
             bench::harmless::run(&bench::harmless::Options { censuses, out })
