@@ -105,8 +105,6 @@ pub enum Line {
     /// What was written to their variables and relocations.
     LibraryData,
     PythonObjects,
-    /// Dead objects that Python keeps for reuse.
-    PythonFreeLists,
     /// Free blocks, pools and arenas of Python's allocator.
     PythonSlack,
     /// Buffers of arrays and tensors, each once.
@@ -134,11 +132,10 @@ pub enum Line {
 }
 
 impl Line {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 17] = [
         Self::Code,
         Self::LibraryData,
         Self::PythonObjects,
-        Self::PythonFreeLists,
         Self::PythonSlack,
         Self::Arrays,
         Self::MallocInUse,

@@ -146,15 +146,25 @@ fn succeed(command: &mut Command) -> Result<()> {
 /// The worst of all cases is judged.
 fn bars(rows: &[Value]) -> Vec<Bar> {
     let worst = |figure: &dyn Fn(&Value) -> Option<f64>| rows.iter().filter_map(figure).reduce(f64::max);
-    let field = |name: &'static str, unit: f64| move |row: &Value| row[name].as_f64().map(|value| value * unit);
+    let field =
+        |name: &'static str, unit: f64| move |row: &Value| row[name].as_f64().map(|value| value * unit);
     let per_gb = |row: &Value| Some(row["wall_s"].as_f64()? / (row["rss_bytes"].as_f64()? / 1e9).max(1.0));
-    let stop = |row: &Value| {
-        Some(row["stopped_ms"].as_f64()? / (30.0 + 130.0 * row["rss_bytes"].as_f64()? / 1e9))
+    let stop =
+        |row: &Value| Some(row["stopped_ms"].as_f64()? / (30.0 + 130.0 * row["rss_bytes"].as_f64()? / 1e9));
+    let bar = |what: &str, measured, limit, unit| Bar {
+        what: what.to_owned(),
+        measured,
+        limit: Limit::AtMost(limit),
+        unit,
     };
-    let bar = |what: &str, measured, limit, unit| Bar { what: what.to_owned(), measured, limit: Limit::AtMost(limit), unit };
     vec![
         bar("residual under a stop, of RSS", worst(&field("residual_share", 100.0)), 2.0, " %"),
-        bar("residual without a stop (--pause off), of RSS", worst(&field("running_residual_share", 100.0)), 5.0, " %"),
+        bar(
+            "residual without a stop (--pause off), of RSS",
+            worst(&field("running_residual_share", 100.0)),
+            5.0,
+            " %",
+        ),
         bar("residual of a run's own ledgers, of RSS", worst(&field("run_residual_share", 100.0)), 5.0, " %"),
         bar("arrays of known sizes, error", worst(&field("arrays_error_bytes", 1.0)), 0.0, " B"),
         bar("malloc in use against mallinfo2, error", worst(&field("in_use_error", 100.0)), 1.0, " %"),
@@ -162,7 +172,12 @@ fn bars(rows: &[Value]) -> Vec<Bar> {
         bar("code against the file pages of smaps, error", worst(&field("code_error_bytes", 1.0)), 0.0, " B"),
         bar("wall time of `nilo where`, per GB and at least for one", worst(&per_gb), 1.0, " s"),
         bar("stop, of 30 ms + 130 ms per GB of RSS", worst(&stop), 1.0, "×"),
-        bar("private memory of a tree against its cgroup, error", worst(&field("tree_error", 100.0)), 1.0, " %"),
+        bar(
+            "private memory of a tree against its cgroup, error",
+            worst(&field("tree_error", 100.0)),
+            1.0,
+            " %",
+        ),
     ]
 }
 
@@ -201,11 +216,14 @@ const COLUMNS: &[(&str, &str, f64, usize)] = &[
 ];
 
 fn render_table(rows: &[Value]) -> String {
-    let mut table = format!("| case | {} |\n|---|", COLUMNS.iter().map(|c| c.0).collect::<Vec<_>>().join(" | "));
+    let mut table =
+        format!("| case | {} |\n|---|", COLUMNS.iter().map(|c| c.0).collect::<Vec<_>>().join(" | "));
     table += &"---:|".repeat(COLUMNS.len());
     for row in rows {
         let cells = COLUMNS.iter().map(|(_, field, factor, digits)| {
-            row[*field].as_f64().map_or_else(|| "–".to_owned(), |value| format!("{:.digits$}", value * factor))
+            row[*field]
+                .as_f64()
+                .map_or_else(|| "–".to_owned(), |value| format!("{:.digits$}", value * factor))
         });
         let name = row["case"].as_str().unwrap_or("?");
         let _ = write!(table, "\n| {name} | {} |", cells.collect::<Vec<_>>().join(" | "));

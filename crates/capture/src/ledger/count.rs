@@ -24,11 +24,21 @@ pub(super) struct Counted {
     pub buffers_bytes: u64,
     /// Counted, but not by the kernel: zero pages, devices, huge pages of hugetlbfs.
     pub over_bytes: u64,
+    /// Where it is known which pages are shared with how many.
+    pub weights: Option<Box<Weights>>,
+}
+
+/// What decides over PSS and USS of the lines in one mapping.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Weights {
+    /// Bytes divided by the number of processes that have them, in 1/1024.
+    pss: Sums,
+    uss: Sums,
 }
 
 impl Default for Counted {
     fn default() -> Self {
-        Self { lines: [0; Line::ALL.len()], buffers_bytes: 0, over_bytes: 0 }
+        Self { lines: [0; Line::ALL.len()], buffers_bytes: 0, over_bytes: 0, weights: None }
     }
 }
 
@@ -103,12 +113,39 @@ impl Counted {
     }
 }
 
-fn claimed(claims: &[Claim], range: Range<u64>, wanted: Line) -> u64 {
+pub(super) fn claimed(claims: &[Claim], range: Range<u64>, wanted: Line) -> u64 {
     let mut bytes = 0;
     cut(claims, range, |piece, line| {
         bytes += if line == Some(wanted) { piece.end - piece.start } else { 0 };
     });
     bytes
+}
+
+/// Which lines the shared pages of a mapping are in; nothing where that is not known.
+pub(super) fn weigh(
+    (vma, ground): (&Vma, &Ground),
+    counted: &mut Counted,
+    sharers: &[(Range<u64>, u64)],
+    claims: &[Claim],
+) {
+    let first = sharers.partition_point(|(range, _)| range.end <= vma.start);
+    let here = sharers[first..].iter().take_while(|(range, _)| range.start < vma.end);
+    let mut weights = Weights::default();
+    for (range, count) in here {
+        let range = range.start.max(vma.start)..range.end.min(vma.end);
+        let mut add = |piece: Range<u64>, line: Line| {
+            weights.pss[line as usize] += (piece.end - piece.start) * 1024 / count;
+            weights.uss[line as usize] += if *count == 1 { piece.end - piece.start } else { 0 };
+        };
+        if ground.open {
+            cut(claims, range, |piece, line| add(piece, line.unwrap_or(ground.own)));
+        } else if ground.own == ground.file {
+            add(range, ground.own);
+        } else {
+            return; // a file's pages and copies of them: each line is of one sort
+        }
+    }
+    counted.weights = (weights.pss.iter().sum::<u64>() > 0).then(|| Box::new(weights));
 }
 
 /// By the kernel's own sums, where the page map is not to be had.
@@ -170,10 +207,15 @@ impl Share {
         };
         let private = usage.shared_clean == 0 && usage.shared_dirty == 0;
         let lines = counted.lines.iter().filter(|bytes| **bytes > 0).count();
+        let weights = counted.weights.as_deref();
+        let (pss, uss) =
+            weights.map_or((&counted.lines, &counted.lines), |weights| (&weights.pss, &weights.uss));
+        // Where nothing is private by the pages, the kernel's figure is of another instant.
+        let uss = if uss.iter().all(|bytes| *bytes == 0) { &counted.lines } else { uss };
         Self {
-            pss: apportion(explained(usage.pss), &counted.lines),
-            uss: apportion(explained(usage.private_clean + usage.private_dirty), &counted.lines),
-            divided: vma.scaled || !private && lines > 1,
+            pss: apportion(explained(usage.pss), pss),
+            uss: apportion(explained(usage.private_clean + usage.private_dirty), uss),
+            divided: vma.scaled || !private && lines > 1 && weights.is_none(),
         }
     }
 }
@@ -290,9 +332,28 @@ mod tests {
         assert_eq!(parts.iter().filter_map(|part| part.pss_bytes).sum::<u64>(), 8 << 10);
     }
 
+    #[test]
+    fn shared_pages_are_told_in_the_lines_that_have_them() {
+        let usage = Usage { rss: 16, pss: 8, shared_dirty: 12, private_dirty: 4, ..Usage::default() };
+        let (vma, ground) = anonymous(usage);
+        let claims = claims([0..PAGE].into(), Line::Arrays);
+        let mut counted = count_pages((&vma, &ground), &[run(0, 4, PageState::Own)], &claims, |_| false);
+        // The array's page is private, the three others are in three processes each.
+        let sharers = [(0..PAGE, 1), (PAGE..4 * PAGE, 3)];
+        weigh((&vma, &ground), &mut counted, &sharers, &claims);
+        let parts = parts(&[vma], &[counted]);
+        let of = |line| parts.iter().find(|part| part.name == line).unwrap();
+        let (arrays, maps) = (of(Line::Arrays), of(Line::OtherMaps));
+        assert_eq!(
+            (arrays.pss_bytes, arrays.uss_bytes, arrays.method),
+            (Some(4096), Some(4096), Method::Exact)
+        );
+        assert_eq!((maps.pss_bytes, maps.uss_bytes), (Some(4096), Some(0)));
+    }
+
     proptest::proptest! {
         #[test]
-        fn shares_add_up_to_the_byte(total: u32, shares: [u32; 18]) {
+        fn shares_add_up_to_the_byte(total: u32, shares: [u32; 17]) {
             let shares = shares.map(u64::from);
             let parts = apportion(u64::from(total), &shares);
             let expected = if shares.iter().sum::<u64>() == 0 { 0 } else { u64::from(total) };

@@ -8,6 +8,7 @@ use nilometer_trace::ledger::{Ledger, Line, Named, PythonHeap};
 
 use super::count::Counted;
 use super::ground::Ground;
+use super::holder::Holders;
 use super::named;
 use super::sight::Vma;
 
@@ -17,7 +18,10 @@ const MOST: usize = 5;
 /// Names the largest of each line and closes the ledger.
 pub(super) fn finish(ledger: &mut Ledger, of: (&[Vma], &[Ground], &[Counted])) {
     for line in [Line::Files, Line::SharedMemory, Line::OtherMaps] {
-        set(ledger, line, largest(of, line));
+        let named = ledger.parts.iter().any(|part| part.name == line && !part.detail.is_empty());
+        if !named {
+            set(ledger, line, largest(of, line));
+        }
     }
     let by = |bytes: fn(&nilometer_trace::ledger::Library) -> u64| -> Vec<Named> {
         let mut all: Vec<Named> = ledger.libraries.iter().map(|l| named(l.name.clone(), bytes(l))).collect();
@@ -56,7 +60,33 @@ fn largest((vmas, _, counted): (&[Vma], &[Ground], &[Counted]), line: Line) -> V
             *sums.entry(name(vma)).or_default() += bytes;
         }
     }
-    let mut all: Vec<Named> = sums.into_iter().map(|(name, bytes)| named(name, bytes)).collect();
+    most(sums.into_iter())
+}
+
+/// Other maps by the library that holds them, where that is known.
+pub(super) fn name_holders(ledger: &mut Ledger, holders: &Holders, (vmas, counted): (&[Vma], &[Counted])) {
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for (vma, counted) in vmas.iter().zip(counted) {
+        let bytes = counted.lines[Line::OtherMaps as usize];
+        if bytes > 0 {
+            let holder = holders.get(&vma.start).map(|package| held_by(package));
+            *sums.entry(holder.unwrap_or_else(|| name(vma))).or_default() += bytes;
+        }
+    }
+    set(ledger, Line::OtherMaps, most(sums.into_iter()));
+}
+
+/// Chunks of malloc's by the library that holds them.
+pub(super) fn name_chunks(ledger: &mut Ledger, held: Vec<(String, u64)>) {
+    set(ledger, Line::MallocInUse, most(held.into_iter().map(|(package, bytes)| (held_by(&package), bytes))));
+}
+
+fn held_by(package: &str) -> String {
+    format!("held by {package}")
+}
+
+fn most(sums: impl Iterator<Item = (String, u64)>) -> Vec<Named> {
+    let mut all: Vec<Named> = sums.map(|(name, bytes)| named(name, bytes)).collect();
     all.sort_by_key(|named| std::cmp::Reverse(named.bytes));
     all.truncate(MOST);
     all

@@ -9,6 +9,7 @@ mod claim;
 mod count;
 mod describe;
 mod ground;
+mod holder;
 mod library;
 mod sight;
 mod survey;
@@ -143,13 +144,25 @@ impl Found<'_> {
         };
         let grounds = ground::grounds(&sight.vmas, &circumstances);
         let claims = self.claims();
-        let mut counted = if sight.has_pages {
+        let mut counted: Vec<Counted> = if sight.has_pages {
             let zero = |page| is_zero(self.image, page);
             let count = |of| count::count_pages(of, &sight.pages, &claims, zero);
             sight.vmas.iter().zip(&grounds).map(count).collect()
         } else {
             usages(&sight.vmas, &grounds)
         };
+        for (of, counted) in sight.vmas.iter().zip(&grounds).zip(&mut counted) {
+            count::weigh(of, counted, &sight.sharers, &claims);
+        }
+        let scene = holder::Scene {
+            image: self.image,
+            malloc: self.malloc.as_ref(),
+            vmas: &sight.vmas,
+            grounds: &grounds,
+            counted: &counted,
+            claims: &claims,
+        };
+        let holders = holder::find(&scene);
         drop(claims);
         ledger.unshared = sight.fork.as_ref().map(|fork| unshared::judge(fork, &sight.pages, &self.graph));
         if ledger.badge == Badge::Exact {
@@ -167,6 +180,11 @@ impl Found<'_> {
         }
         ledger.allocators = std::mem::take(&mut self.allocators);
         ledger.notes.append(&mut self.graph.origin.limits);
+        describe::name_holders(ledger, &holders, (&sight.vmas, &counted));
+        if let Some(malloc) = &self.malloc {
+            let resident = |range: &std::ops::Range<u64>| allocator::resident(&sight.pages, range);
+            describe::name_chunks(ledger, holder::chunks_by_holder(malloc, &holders, resident));
+        }
         describe::finish(ledger, (&sight.vmas, &grounds, &counted));
     }
 

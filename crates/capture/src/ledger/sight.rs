@@ -4,6 +4,7 @@
 //! mapping shares (`smaps`, 20 to 30 ms a GB) is asked for after the stop. Elsewhere `smaps` is read during it.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Mutex;
 
 use super::unshared::{Fork, forked_from};
@@ -12,7 +13,7 @@ use nilometer_kernel::parse::maps;
 use nilometer_kernel::parse::smaps::Usage;
 use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::clock::monotonic_ns;
-use nilometer_kernel::sys::pagemap::{PageRun, PageState, Pagemap};
+use nilometer_kernel::sys::pagemap::{PageCounts, PageRun, PageState, Pagemap};
 
 /// A walk by `smaps` takes 20 to 30 ms a GB at small pages (measured); where that is too long for the stop, it is
 /// done after it.
@@ -47,6 +48,8 @@ pub(super) struct Sight {
     walked: bool,
     /// The page map could be read.
     pub has_pages: bool,
+    /// How often pages are mapped in all processes, where that may be known; in order of address.
+    pub sharers: Vec<(Range<u64>, u64)>,
 }
 
 /// Looks when it is told to, from whatever thread.
@@ -101,6 +104,8 @@ impl Looker {
         if sight.walked {
             let shares = read_vmas(self.pid).unwrap_or_default();
             share(&mut sight.vmas, &sight.pages, &shares);
+            sight.sharers =
+                self.pagemap.as_ref().map(|map| sharers(map, &sight.vmas, &sight.pages)).unwrap_or_default();
         } else if !sight.together {
             sight.vmas = read_vmas(self.pid).unwrap_or_default();
         }
@@ -143,6 +148,24 @@ fn read_mapped(pid: i32) -> Option<Vec<Vma>> {
     let vma =
         |mapping: &maps::Mapping<'_>| with_kind(mapping.perms, vma(mapping, &Usage::default()), &executable);
     Some(mappings.iter().map(vma).collect())
+}
+
+/// Of private mappings that are shared in part, as after a fork: which of their pages.
+fn sharers(map: &Pagemap, vmas: &[Vma], pages: &[PageRun]) -> Vec<(Range<u64>, u64)> {
+    let mut sharers = Vec::new();
+    let Ok(counts) = PageCounts::open() else { return sharers };
+    let mixed = vmas.iter().filter(|vma| {
+        let shared = vma.usage.shared_clean + vma.usage.shared_dirty > 0;
+        shared && vma.write && matches!(vma.kind, Kind::Heap | Kind::Anonymous | Kind::Code)
+    });
+    for vma in mixed {
+        let first = pages.partition_point(|run| run.end <= vma.start);
+        for run in pages[first..].iter().take_while(|run| run.start < vma.end) {
+            let here = run.start.max(vma.start)..run.end.min(vma.end);
+            let _ = map.read_sharers(&here, &counts, &mut sharers);
+        }
+    }
+    sharers
 }
 
 /// Adds what each mapping shares, as far as it had the same pages then; else in proportion.

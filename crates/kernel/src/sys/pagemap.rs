@@ -49,6 +49,7 @@ const PAGE_IS_PFNZERO: u64 = 1 << 5;
 const REGIONS: usize = 1024;
 
 // Documentation/admin-guide/mm/pagemap.rst
+const PM_FRAME: u64 = (1 << 55) - 1;
 const PM_EXCLUSIVE: u64 = 1 << 56;
 const PM_FILE: u64 = 1 << 61;
 const PM_SWAP: u64 = 1 << 62;
@@ -128,6 +129,27 @@ impl Pagemap {
         })
     }
 
+    /// Appends how many times each present page of `range` is mapped, in all processes; pages in a row with the same
+    /// number are one. Nothing where frames are not told (`CAP_SYS_ADMIN`).
+    pub fn read_sharers(
+        &self,
+        range: &Range<u64>,
+        counts: &PageCounts,
+        into: &mut Vec<(Range<u64>, u64)>,
+    ) -> io::Result<()> {
+        self.each_entry(range, |page, entry| {
+            let frame = entry & PM_FRAME;
+            if entry & PM_PRESENT == 0 || frame == 0 {
+                return;
+            }
+            let count = counts.read(frame).unwrap_or(1).max(1);
+            match into.last_mut() {
+                Some((last, known)) if last.end == page.start && *known == count => last.end = page.end,
+                _ => into.push((page, count)),
+            }
+        })
+    }
+
     /// Whether another process has a page of the process's own memory, as after a fork.
     pub fn has_shared(&self, range: &Range<u64>) -> io::Result<bool> {
         let (mut own, mut exclusive) = (Vec::new(), Vec::new());
@@ -195,6 +217,22 @@ impl Pagemap {
             page += read as u64;
         }
         Ok(())
+    }
+}
+
+/// `/proc/kpagecount`: how often each frame of the machine is mapped (root).
+#[derive(Debug)]
+pub struct PageCounts(File);
+
+impl PageCounts {
+    pub fn open() -> io::Result<Self> {
+        File::open("/proc/kpagecount").map(Self)
+    }
+
+    fn read(&self, frame: u64) -> Option<u64> {
+        let mut count = [0; 8];
+        self.0.read_exact_at(&mut count, frame.checked_mul(8)?).ok()?;
+        Some(u64::from_ne_bytes(count))
     }
 }
 

@@ -12,7 +12,6 @@ pub(super) fn name(line: Line) -> &'static str {
         Line::Code => "code and libraries",
         Line::LibraryData => "library data, written",
         Line::PythonObjects => "Python objects",
-        Line::PythonFreeLists => "Python free lists",
         Line::PythonSlack => "pool and arena slack",
         Line::Arrays => "arrays and tensors",
         Line::MallocInUse => "other malloc, in use",

@@ -1,0 +1,170 @@
+//! Who holds large memory of which nobody says what it is: the library whose variable or object points at its beginning.
+//!
+//! Evidence is a word in a library's written data, or in a block of malloc's whose own first word lies in a library (a
+//! virtual table). The one invariant: where the evidence is divided, nobody is named.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+use nilometer_image::Image;
+use nilometer_native::glibc::{Malloc, State};
+use nilometer_trace::ledger::Line;
+
+use super::claim::Claim;
+use super::count::{self, Counted};
+use super::ground::Ground;
+use super::sight::Vma;
+
+/// Smaller ones are not worth a search.
+const LARGE: u64 = 4 << 20;
+const PAGE: u64 = 4096;
+/// Blocks that may be objects; in larger ones a word is too likely something else.
+const LARGEST_OBJECT: u64 = 4096;
+/// So many of three votes must be for one.
+const SHARE: (u64, u64) = (2, 3);
+
+/// Names by where the memory begins.
+pub(super) type Holders = BTreeMap<u64, String>;
+
+/// What is looked at.
+pub(super) struct Scene<'a> {
+    pub image: &'a Image,
+    pub malloc: Option<&'a Malloc>,
+    pub vmas: &'a [Vma],
+    pub grounds: &'a [Ground],
+    pub counted: &'a [Counted],
+    pub claims: &'a [Claim],
+}
+
+/// Large mappings and mapped chunks that a library holds.
+pub(super) fn find(scene: &Scene<'_>) -> Holders {
+    let targets = scene.targets();
+    if targets.is_empty() {
+        return Holders::new();
+    }
+    let mut search = Search { targets: &targets, votes: HashMap::new() };
+    scene.variables(&mut search);
+    scene.objects(&mut search);
+    search.judge()
+}
+
+impl Scene<'_> {
+    /// Pages in which a pointer to the memory would lead, by page number.
+    fn targets(&self) -> HashMap<u64, u64> {
+        let maps = self.vmas.iter().zip(self.counted);
+        let maps = maps.filter(|(_, counted)| counted.lines[Line::OtherMaps as usize] >= LARGE);
+        let chunks = self.malloc.into_iter().flat_map(mapped_chunks).filter(|range| {
+            range.end - range.start >= LARGE
+                && count::claimed(self.claims, range.clone(), Line::MallocInUse) * 2 > range.end - range.start
+        });
+        let starts = maps.map(|(vma, _)| vma.start).chain(chunks.map(|range| range.start));
+        starts.map(|start| (start / PAGE, start)).collect()
+    }
+
+    fn package_at(&self, address: u64) -> Option<&str> {
+        let index = self.vmas.partition_point(|vma| vma.end <= address);
+        let vma = self.vmas.get(index).filter(|vma| vma.start <= address)?;
+        self.grounds.get(index)?.package.as_deref().filter(|_| vma.start <= address)
+    }
+
+    fn variables(&self, search: &mut Search<'_>) {
+        for (vma, ground) in self.vmas.iter().zip(self.grounds) {
+            let Some(package) = ground.package.as_deref().filter(|_| vma.write) else { continue };
+            for (start, bytes) in
+                self.image.segments().filter(|(start, _)| (vma.start..vma.end).contains(start))
+            {
+                let room = (vma.end - start) as usize;
+                search.words(bytes.get(..room).unwrap_or(bytes), package);
+            }
+        }
+    }
+
+    fn objects(&self, search: &mut Search<'_>) {
+        let chunks = self.malloc.into_iter().flat_map(Malloc::chunks);
+        let objects = chunks.filter(|chunk| chunk.state == State::InUse && chunk.usable <= LARGEST_OBJECT);
+        for chunk in objects {
+            let Some(bytes) = self.image.slice(chunk.start, chunk.usable as usize) else { continue };
+            if !search.has(bytes) {
+                continue;
+            }
+            let table = bytes.first_chunk().map(|word| u64::from_le_bytes(*word));
+            if let Some(package) = table.and_then(|table| self.package_at(table)) {
+                search.words(bytes, package);
+            }
+        }
+    }
+}
+
+fn mapped_chunks(malloc: &Malloc) -> impl Iterator<Item = Range<u64>> + '_ {
+    malloc.ranges().filter(|(state, _)| *state == State::Mapped).map(|(_, range)| range)
+}
+
+struct Search<'a> {
+    targets: &'a HashMap<u64, u64>,
+    votes: HashMap<u64, BTreeMap<String, u64>>,
+}
+
+impl Search<'_> {
+    fn has(&self, bytes: &[u8]) -> bool {
+        words(bytes).any(|word| self.targets.contains_key(&(word / PAGE)))
+    }
+
+    fn words(&mut self, bytes: &[u8], package: &str) {
+        let found: Vec<u64> =
+            words(bytes).filter_map(|word| self.targets.get(&(word / PAGE)).copied()).collect();
+        for start in found {
+            *self.votes.entry(start).or_default().entry(package.to_owned()).or_default() += 1;
+        }
+    }
+
+    fn judge(self) -> Holders {
+        let mut holders = Holders::new();
+        for (start, votes) in self.votes {
+            let all: u64 = votes.values().sum();
+            let Some((package, most)) = votes.into_iter().max_by_key(|(_, votes)| *votes) else { continue };
+            if most * SHARE.1 >= all * SHARE.0 {
+                holders.insert(start, package);
+            }
+        }
+        holders
+    }
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    bytes.chunks_exact(8).filter_map(|word| word.try_into().ok()).map(u64::from_le_bytes)
+}
+
+/// Bytes of mapped chunks by who holds them; `resident` counts what of a range is in memory.
+pub(super) fn chunks_by_holder(
+    malloc: &Malloc,
+    holders: &Holders,
+    resident: impl Fn(&Range<u64>) -> u64,
+) -> Vec<(String, u64)> {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for range in mapped_chunks(malloc) {
+        if let Some(holder) = holders.get(&range.start) {
+            *sums.entry(holder).or_default() += resident(&range);
+        }
+    }
+    let mut sums: Vec<(String, u64)> =
+        sums.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
+    sums.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn divided_evidence_names_nobody() {
+        let targets = HashMap::from([(0x7f00_0000_0, 0x7f00_0000_0000), (0x7f11_0000_0, 0x7f11_0000_0000)]);
+        let mut search = Search { targets: &targets, votes: HashMap::new() };
+        let word = |word: u64| word.to_le_bytes();
+        search.words(&[word(0x7f00_0000_0010), word(7), word(0x7f11_0000_0000)].concat(), "numpy");
+        search.words(&word(0x7f11_0000_0040), "torch");
+        assert!(!search.has(&word(0x7f00_0000_1000)) && search.has(&word(0x7f00_0000_0fff)));
+        let holders = search.judge();
+        assert_eq!(holders.into_iter().collect::<Vec<_>>(), [(0x7f00_0000_0000, "numpy".to_owned())]);
+    }
+}
