@@ -420,3 +420,72 @@ fn what_is_no_process_is_refused_with_a_hint() {
     assert_eq!(output.status.code(), Some(125));
     assert!(text(&output.stderr).contains("is gone"), "{}", text(&output.stderr));
 }
+
+/// Interpreters that bring a libc of their own (2.31 to 2.43), unpacked by the test step.
+#[test]
+fn the_malloc_of_other_libcs_is_what_they_say() {
+    let lab = Lab::new();
+    let cache = std::env::var_os("NILO_TEST_CACHE").map(std::path::PathBuf::from);
+    let cache = cache.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache/nilometer")));
+    let folder = cache.map(|cache| cache.join("interpreters")).unwrap_or_default();
+    let mut seen = 0;
+    for version in ["3.13.5", "3.14.10", "3.15.2"] {
+        let python = folder.join(version).join("python");
+        if !python.exists() {
+            continue;
+        }
+        let program = py_program("where_mallinfo.py");
+        let mut target = Dialogue::start(Command::new(&python).arg(program));
+        // What the first answer allocates is there at the second.
+        let [in_use, free] = [0, 1].map(|_| {
+            target.say("tell");
+            [number_of(&target.line(), "in_use"), number_of(&target.line(), "free")]
+        })[1];
+        let found = document(&lab, &[&target.pid().to_string()]);
+        let malloc = &found["malloc"];
+        let all = in_use + free;
+        assert_near(version, number(malloc, "in_use_bytes"), in_use, all / 100);
+        assert_near(version, number(malloc, "free_bytes"), free, all / 100);
+        assert_eq!((&found["badge"], line(&found, "malloc_unknown")), (&"exact".into(), 0), "{version}");
+        assert_eq!(target.end().status.code(), Some(0));
+        seen += 1;
+    }
+    if seen == 0 {
+        skip("other interpreters", "cargo xtask interpreters has not run here");
+    }
+}
+
+/// A library out of a Debian package, unpacked once into the cache folder.
+fn debian_library(package: &str, file: &str) -> Option<String> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../native/tests/programs/fetch_debian.sh");
+    let fetched = Command::new("sh").args([script, "bookworm", package]).output().expect("sh");
+    if !fetched.status.success() {
+        skip("apt-get", text(&fetched.stderr).trim());
+        return None;
+    }
+    Some(format!("{}/usr/lib/x86_64-linux-gnu/{file}", text(&fetched.stdout).trim()))
+}
+
+#[test]
+fn arrays_are_exact_whoever_serves_malloc() {
+    let lab = Lab::new();
+    for (package, file, name) in [
+        ("libjemalloc2", "libjemalloc.so.2", "jemalloc"),
+        ("libtcmalloc-minimal4", "libtcmalloc_minimal.so.4", "tcmalloc"),
+        ("libmimalloc2.0", "libmimalloc.so.2.0", "mimalloc"),
+    ] {
+        let Some(library) = debian_library(package, file) else { return };
+        let mut command = Command::new(python());
+        command.arg(py_program("where_grow.py")).env("LD_PRELOAD", library);
+        let mut target = Dialogue::start(&mut command);
+        assert_eq!(target.line(), "ready");
+        target.say("buffers 32");
+        number_of(&target.line(), "bytes");
+        let found = document(&lab, &[&target.pid().to_string()]);
+        assert_eq!(found["allocators"][0], name);
+        assert_near(name, line(&found, "arrays"), 32 * MIB, MIB / 4);
+        assert!(line(&found, "other_allocator") > 0, "{name}: {:#}", found["parts"]);
+        assert_eq!(line(&found, "malloc_unknown"), 0, "{name}");
+        assert_eq!(target.end().status.code(), Some(0));
+    }
+}

@@ -73,8 +73,9 @@ def look(pid, target, row):
     truth = target.ask("status")["mallinfo"]
     malloc = where(str(pid), "--single")[0]["malloc"]
     if truth and malloc:
-        row["in_use_error"] = share(malloc["in_use_bytes"], truth["uordblks"])
-        row["free_error"] = share(malloc["free_bytes"], truth["fordblks"])
+        whole = truth["uordblks"] + truth["fordblks"]
+        row["in_use_error"] = abs(malloc["in_use_bytes"] - truth["uordblks"]) / whole
+        row["free_error"] = abs(malloc["free_bytes"] - truth["fordblks"]) / whole
         row["mapped_error"] = share(malloc["mapped_bytes"], truth["hblkhd"])
     running, cost = where(str(pid), "--single", "--pause", "off")
     row["running_residual_share"] = abs(running["residual_bytes"]) / running["rss_bytes"]
