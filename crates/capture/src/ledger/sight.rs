@@ -45,7 +45,7 @@ pub(super) struct Sight {
     /// Mappings and pages were seen while the target stood.
     pub together: bool,
     /// The pages are the page walk; what mappings share is read later.
-    walked: bool,
+    pub walked: bool,
     /// The page map could be read.
     pub has_pages: bool,
     /// How often pages are mapped in all processes, where that may be known; in order of address.

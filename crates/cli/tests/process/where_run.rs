@@ -83,7 +83,7 @@ fn a_run_keeps_ledgers_as_it_grows_and_never_stops_for_them() {
 
     let screen = place(&lab, &["run.nilo"]);
     assert!(screen.contains("the peak") && screen.contains("(estimated: read"), "{screen}");
-    assert!(place(&lab, &["run.nilo", "--curve"]).contains("← peak"));
+    assert!(place(&lab, &["run.nilo", "--curve"]).contains("* nearest to the peak"));
     assert!(place(&lab, &["run.nilo", "--line"]).contains("= code"));
     let first = document(&lab, &["run.nilo", "--at", "0s"]);
     assert_eq!(first["at_s"], found["ledgers"][0]["at_s"]);

@@ -61,7 +61,9 @@ pub fn render_curve(ledgers: &Ledgers, style: &Style) -> String {
     }
     let dropped = ledgers.seen as usize - ledgers.curve.len().min(ledgers.seen as usize) + skipped;
     let cut = if dropped > 0 { format!("{dropped} earlier ones are not shown\n") } else { String::new() };
-    table.render(style) + &cut
+    let nearest =
+        ledgers.curve.get(ledgers.nearest).map(|moment| distance(moment.from_peak_s)).unwrap_or_default();
+    table.render(style) + &style.safe(&format!(" * nearest to the peak: {nearest}\n")) + &cut
 }
 
 fn curve_row(moment: &Moment, is_nearest: bool) -> Vec<String> {
@@ -71,8 +73,8 @@ fn curve_row(moment: &Moment, is_nearest: bool) -> Vec<String> {
     let mut row = vec![text::duration(moment.at_s), words::mebi(moment.rss_bytes as i64)];
     row.extend(terms.iter().map(|bytes| words::mebi(*bytes as i64)));
     let badge = if moment.badge == Badge::Exact { "exact" } else { "estimated" };
-    let mark = if is_nearest { " ← peak" } else { "" };
-    let of = format!("{} {badge}{mark}", moment.pid);
+    let mark = if is_nearest { "* " } else { "" };
+    let of = format!("{mark}{} {badge}", moment.pid);
     row.extend([words::mebi(other as i64), words::mebi(moment.residual_bytes), of]);
     row
 }
