@@ -158,7 +158,8 @@ mod tests {
 
     #[test]
     fn divided_evidence_names_nobody() {
-        let targets = HashMap::from([(0x7f00_0000_0, 0x7f00_0000_0000), (0x7f11_0000_0, 0x7f11_0000_0000)]);
+        let targets: HashMap<u64, u64> =
+            [0x7f00_0000_0000, 0x7f11_0000_0000].map(|start: u64| (start / PAGE, start)).into();
         let mut search = Search { targets: &targets, votes: HashMap::new() };
         let word = |word: u64| word.to_le_bytes();
         search.words(&[word(0x7f00_0000_0010), word(7), word(0x7f11_0000_0000)].concat(), "numpy");

@@ -319,7 +319,7 @@ mod tests {
             arena_bytes: 0x10_0000,
             ..cpython::Survey::default()
         };
-        assert_eq!(gaps(&python), [0x8000..0x1_0000]);
+        assert_eq!(gaps(&python), std::slice::from_ref(&(0x8000..0x1_0000)));
         let known = Known { python: Some(python), ..Known::default() };
         let claims = known.claims();
         let sum = |line| claims.iter().filter(|c| c.line == line).map(|c| c.end - c.start).sum::<u64>();
