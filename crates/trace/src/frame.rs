@@ -235,7 +235,7 @@ mod tests {
         for byte in 0..=u8::MAX {
             assert_eq!(
                 Kind::from_byte(byte).map(|kind| kind as u8),
-                (1..=12).contains(&byte).then_some(byte)
+                (1..=13).contains(&byte).then_some(byte)
             );
         }
     }
