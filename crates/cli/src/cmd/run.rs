@@ -13,8 +13,6 @@ use nilometer_capture::{Error, Options};
 
 use super::{exit, tell, tracker};
 use crate::args::allocs::AllocArgs;
-use crate::args::{DepthArgs, LimitArgs, RecordingArgs, RunArgs};
-use super::{exit, tell};
 use crate::args::{DepthArgs, LedgerKind, LimitArgs, RecordingArgs, RunArgs};
 use crate::talk::Failure;
 
