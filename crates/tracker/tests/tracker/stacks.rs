@@ -119,6 +119,42 @@ fn a_depth_limit_cuts_the_outer_frames_and_says_so() {
     assert!(told.totals.stacks_cut > 0);
 }
 
+#[test]
+fn thread_stacks_of_all_kinds_are_walked() {
+    let session = Session::new();
+    let program = build("own_stacks.c", &["-O1", "-g", "-fno-omit-frame-pointer", "-pthread"]);
+    let output = session.command(program, "mode=all").output().unwrap();
+    assert!(output.status.success(), "{}", describe(&output));
+    let heard = session.finish();
+    let told = heard.only();
+    let text = str::from_utf8(&output.stdout).unwrap();
+    // Two stacks of each kind, in the order in which they were made.
+    let mut blocks: HashMap<u64, Vec<u32>> = HashMap::new();
+    for (_, _, event) in &told.events {
+        if let Event::Alloc { bytes, stacks, .. } = event {
+            blocks.entry(*bytes).or_default().push(stacks.native);
+        }
+    }
+    let mut seen: HashMap<u64, usize> = HashMap::new();
+    for line in text.lines() {
+        let mut words = line.split(' ');
+        let bytes: u64 = words.next().unwrap().parse().unwrap();
+        let truth: Vec<u64> = words.map(|word| u64::from_str_radix(word, 16).unwrap()).collect();
+        let turn = seen.entry(bytes).or_default();
+        let stack = heard.book(told).stack(blocks[&bytes][*turn]);
+        *turn += 1;
+        let mut found = addresses(&stack);
+        found.remove(0);
+        assert_eq!(found, truth, "{bytes}");
+        assert!(!stack.cut && truth.len() >= 5);
+    }
+    assert_eq!(seen.len(), 6, "{text}");
+    assert_eq!(told.totals.guessed, 0);
+    // On the signal's stack the leaf is all that is known.
+    let in_handler = heard.book(told).stack(blocks[&50_000][0]);
+    assert!(!in_handler.frames.is_empty());
+}
+
 fn plugin(which: u32) -> String {
     let define = format!("-DWHICH={which}");
     let path = build("plugin.cc", &["-O1", "-g", "-shared", "-fPIC", "-fno-gnu-unique", &define]);
