@@ -1,6 +1,6 @@
 //! What the launcher asks for, in one environment variable.
 //!
-//! `NILO_TRACKER=mode=all,mean=524288,exact=262144,budget=67108864,depth=256,socket=/run/…`: `socket` comes
+//! `NILO_TRACKER=mode=all,mean=524288,exact=262144,budget=100663296,depth=256,socket=/run/…`: `socket` comes
 //! last and takes the rest. A leading `@` in it is an abstract name. Without the variable, or with one that
 //! cannot be read, the library does nothing.
 
@@ -31,7 +31,7 @@ impl Settings {
         mode: Mode::new(Level::Sampled),
         mean_bytes: 512 << 10,
         exact_bytes: 256 << 10,
-        budget_bytes: 64 << 20,
+        budget_bytes: 96 << 20,
         depth: super::native::MAX_DEPTH,
         wait_ms: 8,
         socket: [0; PATH],
