@@ -205,10 +205,11 @@ fn capture(hold: &Hold, thread: &mut Thread, caller: Caller) -> Stacks {
 /// After a walk from frame to frame: what there is to learn from it.
 #[inline(never)]
 fn walked(thread: &mut Thread, tls: &Tls, python: u32) {
-    if thread.native.wholes.wants_more() {
+    let walks = thread.native.wholes.count_walk();
+    if walks == native::BUSY {
         thread.set_busy(true);
     }
     if python != 0 {
-        python::evaluation::learn(&thread.native, tls);
+        python::evaluation::learn(&thread.native, tls, walks);
     }
 }

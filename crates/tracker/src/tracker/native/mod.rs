@@ -25,7 +25,7 @@ pub use object::{are_of_one_object, begin, unloaded};
 use rule::Rule;
 #[cfg(not(test))]
 pub use rule::set_initialiser;
-pub use whole::LARGE_BYTES;
+pub use whole::{BUSY, LARGE_BYTES};
 use whole::{Context, Wholes};
 
 /// Frames that can be kept of a stack.

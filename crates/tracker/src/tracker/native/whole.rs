@@ -7,18 +7,20 @@
 use super::{NEEDS_BP, Seen, read};
 
 /// Stacks that a thread remembers.
-const MANY: usize = 2048;
+const MANY: usize = 4096;
 /// Those of a thread that allocates little: it shall not cost much memory either.
 const FEW: usize = 16;
 /// Words of a stack that can be remembered; longer stacks are walked each time.
 const WORDS: usize = 170;
-const GUESSES: usize = 8192;
+/// What can come next, by what came before; and where a stack is.
+const GUESSES: usize = 32_768;
+const PLACES: usize = 8192;
 const FEW_GUESSES: usize = 64;
 /// Walks from frame to frame after which a thread allocates much.
-const BUSY: u32 = 1000;
+pub const BUSY: u32 = 1000;
 
-/// The end of [`Wholes`] that only busy threads use.
-pub const LARGE_BYTES: usize = (MANY - FEW) * size_of::<Whole>();
+/// What only busy threads use of [`Wholes`].
+pub const LARGE_BYTES: usize = (MANY - FEW) * size_of::<Whole>() + (GUESSES + PLACES - 2 * FEW_GUESSES) * 2;
 
 #[repr(C, align(64))]
 struct Whole {
@@ -49,7 +51,7 @@ pub struct Wholes {
     /// By what came before: where the stack is that came then.
     guesses: [u16; GUESSES],
     /// By node: where that stack is.
-    places: [u16; GUESSES],
+    places: [u16; PLACES],
     /// Last: its end is not touched by threads that allocate little.
     entries: [Whole; MANY],
 }
@@ -67,10 +69,10 @@ impl Wholes {
         self.guess_mask = if busy { GUESSES } else { FEW_GUESSES } - 1;
     }
 
-    /// True once, when the thread turns out to allocate much.
-    pub fn wants_more(&mut self) -> bool {
+    /// One more walk from frame to frame; how many there were.
+    pub fn count_walk(&mut self) -> u32 {
         self.walks = self.walks.saturating_add(1);
-        self.walks == BUSY
+        self.walks
     }
 
     /// Nothing remembered holds any more. The stacks are not touched: they are large and mostly unused.
@@ -81,7 +83,7 @@ impl Wholes {
 
     #[inline(always)]
     fn guess(&self, ip: usize, sp: usize) -> Context {
-        let place = mix(mix(ip as u64, sp as u64), u64::from(self.last)) >> 51;
+        let place = mix(mix(ip as u64, sp as u64), u64::from(self.last)) >> 49;
         let guess = place as usize & self.guess_mask & (GUESSES - 1);
         Context { guess, tried: self.guesses[guess] as usize & (MANY - 1) }
     }
@@ -114,7 +116,7 @@ impl Wholes {
     pub fn keep(&mut self, context: Context, stack: &[Seen], node: u32) {
         self.last = node;
         let Some((leaf, outer)) = stack.split_last() else { return };
-        let by_node = mix(u64::from(node), leaf.sp as u64) as usize >> 51 & self.guess_mask & (GUESSES - 1);
+        let by_node = mix(u64::from(node), leaf.sp as u64) as usize >> 51 & self.guess_mask & (PLACES - 1);
         let mut place = self.places[by_node] as usize & (MANY - 1);
         let there = &self.entries[place];
         let is_there = there.life == self.life && there.node == node && there.sp == leaf.sp;

@@ -16,21 +16,18 @@ use crate::tracker::native;
 use crate::tracker::process::control;
 use crate::tracker::tls::{Tls, on_stack};
 
-/// Stacks that are looked at in full; later ones now and then.
+/// Stacks of a thread that are looked at; later ones now and then.
 const FIRST: u32 = 4096;
 const THEN_EVERY: u32 = 64;
 
-static LOOKED: AtomicU32 = AtomicU32::new(0);
 static ADDING: AtomicU32 = AtomicU32::new(0);
 /// Start and end of each part.
 static PARTS: [[AtomicU64; 2]; EVALUATIONS] = [const { [const { AtomicU64::new(0) }; 2] }; EVALUATIONS];
 
-/// After a walk of both stacks.
+/// After a walk of both stacks, the thread's `walks`th.
 #[inline(always)]
-pub fn learn(native: &native::Memory, tls: &Tls) {
-    let looked = LOOKED.load(Relaxed);
-    LOOKED.store(looked.wrapping_add(1), Relaxed);
-    if looked < FIRST || looked.is_multiple_of(THEN_EVERY) {
+pub fn learn(native: &native::Memory, tls: &Tls, walks: u32) {
+    if walks < FIRST || walks.is_multiple_of(THEN_EVERY) {
         look(native, tls);
     }
 }
