@@ -1,5 +1,5 @@
 // Allocates from very many different stacks: each number below COUNT is a path through a tree of calls, by its bits.
-// Holds MIB of touched memory meanwhile. Prints how many blocks it made.
+// Holds MIB of touched memory meanwhile. Prints how many blocks it made, and with a third argument where its functions are.
 #include "work.h"
 
 static long count;
@@ -41,5 +41,6 @@ int main(int argc, char **argv) {
     }
     KEEP(held);
     printf("made %ld\n", count);
+    if (argc > 3) printf("%lx %lx %lx\n", (long)left, (long)right, (long)main);
     return 0;
 }

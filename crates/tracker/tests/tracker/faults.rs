@@ -128,7 +128,7 @@ fn running_out_of_a_cgroups_memory_loses_no_event() {
 #[test]
 fn a_target_that_just_fits_still_fits_with_the_tracker() {
     let paths = program("paths.c");
-    let args = ["1500000", "200"];
+    let args = ["400000", "200"];
     let Some(alone) = Group::new("alone") else { return };
     let session = Session::deaf();
     assert!(alone.command(&session, None).arg(&paths).args(args).output().unwrap().status.success());
@@ -139,7 +139,7 @@ fn a_target_that_just_fits_still_fits_with_the_tracker() {
     let session = Session::new();
     let output = group.command(&session, Some("mode=all")).arg(&paths).args(args).output().unwrap();
     assert!(output.status.success(), "{}", describe(&output));
-    assert_eq!(output.stdout, b"made 1500000\n");
+    assert_eq!(output.stdout, b"made 400000\n");
     let heard = session.finish();
     let told = heard.only();
     assert_ne!(told.totals.degraded & degraded::LITTLE_ROOM, 0, "{:?}", told.totals);

@@ -119,6 +119,36 @@ fn a_depth_limit_cuts_the_outer_frames_and_says_so() {
     assert!(told.totals.stacks_cut > 0);
 }
 
+/// Stacks that are alike but for one frame, in an order that repeats and then does not: what a thread remembers of them
+/// must never be taken for another one.
+#[test]
+fn stacks_that_differ_in_one_frame_are_told_apart() {
+    let session = Session::new();
+    let output = session.run("paths.c", "mode=all,wait=20000", &["40000", "0", "where"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let starts: Vec<u64> =
+        text.lines().nth(1).unwrap().split(' ').map(|word| u64::from_str_radix(word, 16).unwrap()).collect();
+    let (left, right) = (starts[0], starts[1]);
+    let function = |address: u64| starts.iter().filter(|&&start| start < address).max().copied();
+    let heard = session.finish();
+    let told = heard.only();
+    let stacks = told.events.iter().filter_map(|(_, _, event)| match event {
+        Event::Alloc { bytes: 32_000..32_008, stacks, .. } => Some(stacks.native),
+        _ => None,
+    });
+    let mut count = 0;
+    for (number, node) in stacks.enumerate() {
+        let frames = addresses(&heard.book(told).stack(node));
+        // Outermost first: `right`, then one frame for each bit.
+        let bits = (0..24).map(|bit| if number >> bit & 1 == 1 { right } else { left });
+        let truth: Vec<Option<u64>> = std::iter::once(right).chain(bits).map(Some).collect();
+        let found: Vec<Option<u64>> = frames[..25].iter().rev().map(|&address| function(address)).collect();
+        assert_eq!(found, truth, "{number}");
+        count += 1;
+    }
+    assert_eq!(count, 40_000);
+}
+
 #[test]
 fn thread_stacks_of_all_kinds_are_walked() {
     let session = Session::new();
