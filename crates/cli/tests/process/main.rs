@@ -4,6 +4,8 @@
 
 mod harness;
 
+mod allocs_view;
+
 mod devices;
 mod exits;
 mod repeat;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use nilometer_analysis::allocs::model::Allocs;
 use serde::Serialize;
 
-/// The schema of what [`write`] writes, JSON Schema draft 2020-12.
+/// The schema of what [`write()`] writes, JSON Schema draft 2020-12.
 pub const SCHEMA: &str = include_str!("../../schema/allocs.schema.json");
 
 /// Counts up when a field changes its meaning, never for additions.
