@@ -77,7 +77,27 @@ impl<'a> Source<'a> {
         Ok(first)
     }
 
+    #[inline]
     pub fn number(&mut self) -> Result<u64, BadNumber> {
+        // Most numbers are one to three bytes long; the rest is kept out of line.
+        match *self.rest {
+            [a, ref rest @ ..] if a < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(a))
+            }
+            [a, b, ref rest @ ..] if b < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(a & 0x7f) | u64::from(b) << 7)
+            }
+            [a, b, c, ref rest @ ..] if c < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(a & 0x7f) | u64::from(b & 0x7f) << 7 | u64::from(c) << 14)
+            }
+            _ => self.long_number(),
+        }
+    }
+
+    fn long_number(&mut self) -> Result<u64, BadNumber> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -93,6 +113,7 @@ impl<'a> Source<'a> {
         Err(BadNumber)
     }
 
+    #[inline]
     pub fn difference(&mut self) -> Result<i64, BadNumber> {
         let value = self.number()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))

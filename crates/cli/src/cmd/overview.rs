@@ -25,6 +25,7 @@ const QUESTIONS: &[(&str, &str, &str)] = &[
     ("what is happening now?", "top", "nilo top [PID | RUN]"),
     ("which objects, held by whom?", "heap", "nilo heap PID"),
     ("why is RSS larger than my tensors?", "where", "nilo where PID"),
+    ("which code owns the memory?", "mode", "nilo run --allocs -- …; nilo mode all"),
     ("does it leak, where, how fast?", "leak", "nilo leak -- python train.py"),
     ("which batch size fits?", "sweep", "nilo sweep --set batch=16,32 -- …"),
     ("how much is really touched?", "pages", "nilo pages PID"),

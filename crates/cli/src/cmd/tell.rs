@@ -1,13 +1,21 @@
 //! The words at the end of a recording.
 
+use std::fmt::Write as _;
+use std::fs::File;
 use std::path::Path;
 
 use nilometer_analysis::Run;
+use nilometer_report::text::{self, escape};
 use nilometer_report::{json, term};
+use nilometer_trace::Manifest;
+use nilometer_trace::allocs::{self, ALLOCS_FILE, About};
 
 use super::load;
 use crate::args::{Summary, TellArgs};
 use crate::talk::{self, Failure};
+
+/// Processes that are named when they were not tracked.
+const MOST_UNTRACKED: usize = 3;
 
 /// Reads the recording back and says what was asked for. Failing here must not change an exit code.
 pub fn tell(args: &TellArgs, directory: &Path, fallback: Option<&str>) {
@@ -32,8 +40,53 @@ fn summarise(args: &TellArgs, directory: &Path) -> Result<(), Failure> {
             Summary::Screen => term::verdict(&run, &talk::stderr_style()),
             Summary::Line => term::line(&run),
         });
+        if args.summary == Summary::Screen {
+            talk::talk(&allocations(directory));
+        }
     }
     Ok(())
+}
+
+/// What was recorded of allocations, in a line or two; nothing if it was not asked for.
+fn allocations(directory: &Path) -> String {
+    let asked = Manifest::read(directory).ok().and_then(|manifest| manifest.allocs);
+    let Some(asked) = asked else { return String::new() };
+    if let Some(why) = asked.why_not {
+        return format!(" allocs   not recorded: the command is {}\n", escape(&why));
+    }
+    match File::open(directory.join(ALLOCS_FILE)).map_err(|error| error.to_string()) {
+        Ok(file) => {
+            allocs::read_about(file).map_or_else(|error| broken(&error.to_string()), |about| recorded(&about))
+        }
+        Err(error) => broken(&error),
+    }
+}
+
+fn broken(why: &str) -> String {
+    format!(" allocs   could not be stored: {}\n", escape(why))
+}
+
+fn recorded(about: &About) -> String {
+    let doubt = 1.96 * (about.peak.variance as f64).sqrt();
+    let doubt = if doubt > 0.0 { format!(" ± {}", text::bytes(doubt as u64)) } else { String::new() };
+    let lost = match about.lost_events {
+        0 => String::new(),
+        lost => format!(" · {} lost", text::counted(lost, "event", "events")),
+    };
+    let peak = text::bytes(about.peak.bytes);
+    let live = text::bytes(about.live.bytes);
+    let mode = &about.mode;
+    let mut lines = format!(
+        " allocs   peak {peak}{doubt} · {live} left at the end{lost} ({mode})   → nilo report --allocs\n"
+    );
+    for silent in about.untracked.iter().take(MOST_UNTRACKED) {
+        let (name, why) = (escape(&silent.name), escape(&silent.why));
+        let _ = writeln!(lines, "          not tracked: {name} ({}): {why}", silent.pid);
+    }
+    if about.untracked.len() > MOST_UNTRACKED {
+        let _ = writeln!(lines, "          not tracked: {} more", about.untracked.len() - MOST_UNTRACKED);
+    }
+    lines
 }
 
 fn document(run: &Run) -> String {

@@ -161,7 +161,7 @@ fn samples_are_right_within_their_error() {
     }
 }
 
-fn counter(path: &Path) -> u64 {
+pub fn counter(path: &Path) -> u64 {
     let mut bytes = [0; 8];
     let read = File::open(path).and_then(|file| file.read_exact_at(&mut bytes, 0));
     read.map_or(0, |()| u64::from_le_bytes(bytes))

@@ -85,17 +85,17 @@ fn killing_the_target_is_told_with_all_its_data() {
 }
 
 /// A file system of 1 MiB, unmounted at the end.
-struct SmallDisk(PathBuf);
+pub struct SmallDisk(pub PathBuf);
 
 impl SmallDisk {
-    fn mount(at: PathBuf) -> Result<Self, String> {
+    pub fn mount(at: PathBuf) -> Result<Self, String> {
         std::fs::create_dir(&at).expect("mkdir");
         let output = finish(Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(&at));
         if output.status.success() { Ok(Self(at)) } else { Err(text(&output.stderr)) }
     }
 
     /// Takes all that is left.
-    fn fill(&self) -> PathBuf {
+    pub fn fill(&self) -> PathBuf {
         let filler = self.0.join("filler");
         let mut file = File::create(&filler).expect("create");
         for size in [4096, 1] {

@@ -51,6 +51,7 @@ mod sweep;
 mod attach;
 mod control;
 mod relay;
+mod serial_allocs;
 mod serial_death;
 mod serial_swap;
 mod serial_watchdog;
