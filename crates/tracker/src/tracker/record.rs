@@ -56,7 +56,7 @@ pub fn allocated_slowly(hold: &Hold, mode: Mode, block: *mut c_void, bytes: usiz
     }
 }
 
-#[inline(never)]
+#[inline(always)]
 fn exact(hold: &Hold, source: Source, block: u64, bytes: u64, caller: Caller) {
     if block != 0 {
         hold.record();
