@@ -107,7 +107,15 @@ fn unpack_bytes(folder: &Path, library: &[u8]) -> Result<PathBuf, Error> {
             link(platform, &own.join(other))?;
         }
     }
-    Ok(own.join(SIGN).join(NAME))
+    let known = fs::read("/proc/self/auxv").map_or(true, |vector| tells_platform(&vector));
+    Ok(own.join(if known { SIGN } else { PLATFORMS[0].0 }).join(NAME))
+}
+
+/// Whether the kernel tells programs their platform (`AT_PLATFORM`), as all but some sandboxes do. Without it the dynamic
+/// linker cannot replace the sign, and would complain.
+fn tells_platform(vector: &[u8]) -> bool {
+    const AT_PLATFORM: [u8; 8] = 15_u64.to_le_bytes();
+    vector.chunks_exact(16).any(|entry| entry.starts_with(&AT_PLATFORM) && entry.get(8..) != Some(&[0; 8]))
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {
@@ -204,6 +212,14 @@ mod tests {
                 assert_eq!(fs::read(path).unwrap(), bytes, "{name}");
             }
         }
+    }
+
+    #[test]
+    fn a_kernel_that_tells_no_platform_is_noticed() {
+        let entry = |kind: u64, value: u64| [kind.to_le_bytes(), value.to_le_bytes()].concat();
+        assert!(tells_platform(&[entry(6, 4096), entry(15, 0x7ffd_0000_1234), entry(0, 0)].concat()));
+        assert!(!tells_platform(&[entry(6, 15), entry(15, 0), entry(0, 0)].concat()));
+        assert!(!tells_platform(b"short"));
     }
 
     #[test]
