@@ -4,7 +4,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #define CALLED __attribute__((noinline))
@@ -63,6 +62,16 @@ static double seconds(clockid_t clock) {
     return now.tv_sec + now.tv_nsec / 1e9;
 }
 
+// The kernel's mark: getrusage's begins with that of whoever started us.
+static long high_water(void) {
+    char line[256];
+    long kib = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof line, status)) sscanf(line, "VmHWM: %ld", &kib);
+    if (status) fclose(status);
+    return kib;
+}
+
 int main(int argc, char **argv) {
     int threads = argc > 1 ? atoi(argv[1]) : 1;
     pairs = argc > 2 ? atol(argv[2]) : 1000000;
@@ -73,8 +82,6 @@ int main(int argc, char **argv) {
     for (int i = 1; i < threads && i < 64; i++) pthread_join(others[i], NULL);
     wall = seconds(CLOCK_MONOTONIC) - wall;
     cpu = seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    printf("{\"cpu_s\": %.6f, \"wall_s\": %.6f, \"peak_kib\": %ld}\n", cpu, wall, usage.ru_maxrss);
+    printf("{\"cpu_s\": %.6f, \"wall_s\": %.6f, \"peak_kib\": %ld}\n", cpu, wall, high_water());
     return 0;
 }
