@@ -6,6 +6,9 @@ use nilometer_trace::heap::{Fold, Graph, Holder, Label, Nature, ObjectId, Part, 
 
 use super::model;
 
+/// The second name that multiprocessing gives the main module of a child.
+const SECOND_MAIN: &str = "__mp_main__";
+
 /// One way in. Strong anchors have names that a user would write.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Anchor {
@@ -41,8 +44,11 @@ impl Anchors {
         let is_space = |root: &&&Root| matches!(root.holder, Holder::Sys | Holder::Builtins);
         let namespaces = others.iter().filter(is_space).map(|root| root.object).collect();
         rows.extend(others.iter().map(|root| from_root(root)));
-        rows.sort_by_key(|row| row.object);
-        rows.dedup();
+        rows.sort_by_key(|row| (row.object, row.name == SECOND_MAIN));
+        // What has this name has a better one, which is told before it.
+        rows.dedup_by(|row, before| {
+            row == before || (row.object == before.object && row.name == SECOND_MAIN)
+        });
         let mut anchors = Self { rows, namespaces, notebook: false };
         anchors.notebook = anchors.has_notebook(graph);
         anchors

@@ -129,7 +129,7 @@ impl Search<'_, '_> {
 
     fn extend(&mut self, number: u32, link: Link) {
         for from in self.holders(link.object) {
-            let step = u32::from(self.heap.fold().dict_owner(link.object) != Some(from));
+            let step = self.heap.reach().steps.between(self.heap.graph(), from, link.object);
             let detour = link.detour || !self.is_nearer(from, step, link.object);
             if !(detour && self.is_on_way(number, from)) {
                 self.push(from, Some(number), link.cost + step, detour);

@@ -23,12 +23,19 @@ const SEARCHED_BYTES: u64 = 2 << 20;
 
 /// Stops every thread of the target.
 pub(super) fn stop(pid: i32, max_pause: Duration) -> Result<Stopped, Error> {
-    let deadline_ns = monotonic_ns() + max_pause.clamp(SHORTEST_STOP, LONGEST_STOP).as_nanos() as u64;
-    let mut stopped = Stopped::stop(&[pid], threads_of, deadline_ns);
-    if stopped.count() > 0 {
-        return Ok(stopped);
+    let last_ns = monotonic_ns() + max_pause.max(SHORTEST_STOP).as_nanos() as u64;
+    loop {
+        let deadline_ns = monotonic_ns() + max_pause.clamp(SHORTEST_STOP, LONGEST_STOP).as_nanos() as u64;
+        let mut stopped = Stopped::stop(&[pid], threads_of, deadline_ns);
+        if stopped.count() > 0 {
+            return Ok(stopped);
+        }
+        // As long as no thread stands still, waiting costs the target nothing.
+        let refused = stopped.refused.take();
+        if refused.is_some() || monotonic_ns() >= last_ns {
+            return Err(why_not_stopped(pid, refused));
+        }
     }
-    Err(why_not_stopped(pid, stopped.refused.take()))
 }
 
 pub(super) fn threads_of(pid: i32) -> Vec<i32> {

@@ -1,6 +1,6 @@
 //! The small training program of `sample::story`, to the byte.
 
-use nilometer_trace::heap::{Graph, Nature};
+use nilometer_trace::heap::{Graph, GraphBuilder, Holder, Nature, Part};
 
 use super::super::model::{Anchor, By, Row, Table};
 use super::super::{Error, Filter, Grouping, Heap, Set, diff, sample, since};
@@ -186,6 +186,50 @@ fn notebooks_torch_modules_and_native_holders_have_their_names() {
     let out = heap.paths(&heap.find("Out[17]").unwrap(), 5).unwrap();
     assert_eq!((out.paths[0].anchor, out.paths[0].segments.len()), (Anchor::Notebook, 2));
     assert_eq!((out.object.elements, out.object.element.as_deref()), (Some(1000), Some("float64")));
+}
+
+/// An optimizer knows a parameter as the key of a dict, which is nearer, and says nothing.
+#[test]
+fn a_parameter_has_the_name_that_its_module_gives_it() {
+    let mut it = GraphBuilder::default();
+    let [instance, dict, module, tensor] = [
+        ("torch.nn.Module", Nature::Instance),
+        ("dict", Nature::Dict),
+        ("module", Nature::Module),
+        ("torch.nn.Parameter", Nature::Tensor),
+    ]
+    .map(|(name, nature)| it.kind(name, "", nature));
+    let [main, model, layers, linear, optimizer] =
+        [(1, module), (2, instance), (3, instance), (4, instance), (5, instance)]
+            .map(|(address, kind)| it.object(address, kind, 64));
+    let weight = it.object(6, tensor, 80);
+    let mut address = 7;
+    let mut dict_of = |it: &mut GraphBuilder, owner, name: &str| {
+        address += 1;
+        let made = it.object(address, dict, 64);
+        it.attribute(owner, made, name);
+        made
+    };
+    for (parent, name, child) in [(model, "layers", layers), (layers, "3", linear)] {
+        let modules = dict_of(&mut it, parent, "_modules");
+        dict_of(&mut it, parent, "_parameters");
+        it.key(modules, child, name);
+    }
+    dict_of(&mut it, linear, "_modules");
+    let parameters = dict_of(&mut it, linear, "_parameters");
+    it.key(parameters, weight, "weight");
+    let state = dict_of(&mut it, optimizer, "state");
+    it.edge(state, weight, Part::Member);
+    it.attribute(main, model, "model");
+    it.attribute(main, optimizer, "optimizer");
+    for name in ["__mp_main__", "__main__"] {
+        it.root(main, Holder::Modules, name);
+    }
+    let graph = it.finish();
+    assert_eq!(
+        texts(&graph, "__main__.model.layers[3].weight", 2),
+        ["__main__.model.layers[3].weight", "__main__.optimizer.state{torch.nn.Parameter}"]
+    );
 }
 
 #[test]

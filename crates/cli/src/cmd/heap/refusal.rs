@@ -1,5 +1,6 @@
 //! Why there is no census, which rule forbids it, and what to do instead.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -26,6 +27,13 @@ pub fn of_process(pid: i32, error: Error) -> Failure {
         Error::Image(image::Error::Traced { tracer, .. }) => {
             let hint = format!(
                 "end the debugger (process {tracer}), or read without a stop:  nilo heap {pid} --pause off"
+            );
+            unavailable(error, Some(hint))
+        }
+        Error::Image(image::Error::NotStopped { source, .. }) if source.kind() == ErrorKind::TimedOut => {
+            let hint = format!(
+                "the machine is busy, or a thread waits in the kernel; wait longer, or read without a stop:  \
+                 nilo heap {pid} --max-pause 5s,  nilo heap {pid} --pause off"
             );
             unavailable(error, Some(hint))
         }
