@@ -83,14 +83,15 @@ impl Lane {
     #[inline]
     fn run(&mut self, until: u64, mut sink: impl FnMut(&Decoder, Event)) -> Option<u64> {
         let mut source = Source::new(self.bytes.get(self.at..).unwrap_or_default());
-        while let Some(event) = self.next.take() {
+        let mut next = self.next.take();
+        while let Some(event) = next {
             if self.decoder.ticks() > until {
-                self.next = Some(event);
                 break;
             }
             sink(&self.decoder, event);
-            self.next = advance(&mut self.decoder, &mut source, &mut self.broken);
+            next = advance(&mut self.decoder, &mut source, &mut self.broken);
         }
+        self.next = next;
         self.at = self.bytes.len() - source.remaining();
         self.next.is_some().then(|| self.decoder.ticks())
     }

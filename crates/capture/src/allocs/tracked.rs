@@ -33,6 +33,12 @@ impl Sums {
     }
 }
 
+/// What a site is found by: native stack, Python stack, allocator.
+type Key = (u32, u32, Source);
+
+const RECENT_SITES: usize = 1 << 9;
+const NO_SITE: u32 = u32::MAX;
+
 /// What a lane's thread did last.
 #[derive(Debug, Default)]
 struct Lane {
@@ -55,7 +61,9 @@ pub struct Tracked {
     order: Order,
     draws: Draws,
     pub own: Own,
-    index: FxHashMap<(u32, u32, Source), u32>,
+    index: FxHashMap<Key, u32>,
+    /// The last ones found, by a hash of their stacks.
+    recent: Vec<(Key, u32)>,
     pub sites: Vec<u32>,
     pub frees: u64,
     pub events: u64,
@@ -81,6 +89,7 @@ impl Tracked {
             draws: Draws::default(),
             own: Own::default(),
             index: FxHashMap::default(),
+            recent: vec![((0, 0, Source::Heap), NO_SITE); RECENT_SITES],
             sites: Vec::new(),
             frees: 0,
             events: 0,
@@ -191,10 +200,28 @@ impl Tracked {
         if let Some(site) = state.site.filter(|_| state.stacks == (stacks, source)) {
             return site;
         }
-        let site = self.find_site(sums, stacks, source);
+        let site = self.recent_site(sums, stacks, source);
         let state = self.lane(lane);
         state.stacks = (stacks, source);
         state.site = Some(site);
+        site
+    }
+
+    /// By a small table of the last ones: a loop has few stacks, and the whole index does not stay in the cache.
+    #[inline]
+    fn recent_site(&mut self, sums: &mut Sums, stacks: Stacks, source: Source) -> u32 {
+        let hash = stacks.native.wrapping_mul(0x9e37_79b1) ^ stacks.python.wrapping_mul(0x85eb_ca6b);
+        let at = (hash >> 23) as usize; // RECENT_SITES is 2^9
+        if let Some(&(key, site)) = self.recent.get(at)
+            && key == (stacks.native, stacks.python, source)
+            && site != NO_SITE
+        {
+            return site;
+        }
+        let site = self.find_site(sums, stacks, source);
+        if let Some(recent) = self.recent.get_mut(at) {
+            *recent = ((stacks.native, stacks.python, source), site);
+        }
         site
     }
 
@@ -218,7 +245,7 @@ impl Tracked {
         self.own_site(key, site)
     }
 
-    fn own_site(&mut self, key: (u32, u32, Source), site: u32) -> u32 {
+    fn own_site(&mut self, key: Key, site: u32) -> u32 {
         self.index.insert(key, site);
         self.sites.push(site);
         site
