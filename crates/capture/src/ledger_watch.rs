@@ -32,6 +32,8 @@ const NS_PER_KIB: u64 = 200;
 /// What a stop is expected to take: 30 ms, and 130 ms a GB.
 const STOP_NS: u64 = 30_000_000;
 const STOP_NS_PER_KIB: u64 = 130;
+/// How long the watchdog, or the end of a run, waits for a ledger that stops nobody.
+const SHORT: Duration = Duration::from_millis(50);
 /// The target stands still for at most this share of the time, in percent.
 const PAUSE_PERCENT: f64 = 1.0;
 
@@ -86,6 +88,8 @@ pub(crate) struct LedgerWatch {
     asked: Vec<(i32, PathBuf)>,
     taken: u64,
     told: bool,
+    /// The thread that is out may stop the target.
+    may_hold: bool,
 }
 
 impl LedgerWatch {
@@ -101,6 +105,7 @@ impl LedgerWatch {
             asked: Vec::new(),
             taken: 0,
             told: false,
+            may_hold: false,
         }
     }
 
@@ -130,6 +135,7 @@ impl LedgerWatch {
             return brought;
         }
         if let Some((pid, path)) = self.asked.pop() {
+            self.may_hold = true;
             self.errands.send("nilo-ledger", move |holding| write_for(pid, &path, holding));
         } else if self.ledgers != Ledgers::None
             && let Some(candidate) = self.choose(candidates(), now_ns)
@@ -139,8 +145,9 @@ impl LedgerWatch {
         brought
     }
 
-    /// Waits for the thread, no longer than this.
+    /// Waits for the thread, no longer than this; one that never holds the target is hardly waited for.
     pub fn finish(&mut self, patience: Duration) -> Option<Brought> {
+        let patience = if self.may_hold { patience } else { patience.min(SHORT) };
         self.errands.wait(patience).map(|brought| self.note(brought, monotonic_ns()))
     }
 
@@ -202,6 +209,7 @@ impl LedgerWatch {
 
     fn send(&mut self, candidate: Candidate) {
         let exact = self.ledgers == Ledgers::Exact;
+        self.may_hold = exact;
         // Asked for or not: it is not sent out again before it has grown from here.
         self.last.entry(candidate.index).or_default().rss_kib = candidate.rss_kib;
         self.errands.send("nilo-ledger", move |holding| look(candidate, exact, holding));
