@@ -80,9 +80,17 @@ impl Default for Options {
 }
 
 impl Options {
+    /// A watchdog is not to be kept waiting for a processor: under one, ledgers are taken only where they were asked for.
+    pub fn ledgers_in_force(&self) -> Ledgers {
+        match self.ledgers {
+            Ledgers::Estimated if self.limits.any() => Ledgers::None,
+            ledgers => ledgers,
+        }
+    }
+
     /// The budget is shared: half of it for page-table walks, half for ledgers, all of it for walks where there are none.
     pub fn ledger_percent(&self) -> f64 {
-        if self.ledgers == Ledgers::None { 0.0 } else { self.budget_percent / 2.0 }
+        if self.ledgers_in_force() == Ledgers::None { 0.0 } else { self.budget_percent / 2.0 }
     }
 
     pub fn walk_percent(&self) -> f64 {

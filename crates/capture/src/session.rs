@@ -115,7 +115,7 @@ impl Session {
             heap: HeapWatch::new(options.heap),
             enough: Enough::new(&options.stop_after),
             allocs: None,
-            ledger: LedgerWatch::new(options.ledgers, options.ledger_percent()),
+            ledger: LedgerWatch::new(options.ledgers_in_force(), options.ledger_percent()),
             started_ns: 0,
             last_words_bytes: 0,
         }
