@@ -5,12 +5,14 @@
 pub mod allocs;
 mod bar;
 pub mod build;
+pub mod gate;
 pub mod harmless;
 pub mod heap;
 pub mod ledger;
 mod machine;
 mod process;
 pub mod sampler;
+pub mod sweep;
 
 use std::fs;
 use std::path::PathBuf;

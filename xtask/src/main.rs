@@ -120,6 +120,24 @@ enum Bench {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+    /// Laws of `nilo sweep` against sizes that were held out, on numpy, torch and scikit-learn; `--find`, verified
+    Sweep {
+        /// One training only
+        #[arg(long)]
+        quick: bool,
+        /// Folder to write [default: bench/DATE-sweep]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
+    /// Unchanged code compared with itself: no gate may fail
+    Gate {
+        /// Comparisons
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        comparisons: u32,
+        /// Folder to write [default: bench/DATE-gate]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// A cold release build: wall time, CPU time, crates
     Build {
         /// Folder to write [default: bench/DATE-build]
@@ -183,6 +201,12 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
         }
         Verb::Bench { what: Bench::Harmless { censuses, out } } => {
             bench::harmless::run(&bench::harmless::Options { censuses, out })
+        }
+        Verb::Bench { what: Bench::Sweep { quick, out } } => {
+            bench::sweep::run(&bench::sweep::Options { quick, out })
+        }
+        Verb::Bench { what: Bench::Gate { comparisons, out } } => {
+            bench::gate::run(&bench::gate::Options { comparisons, out })
         }
         Verb::Bench { what: Bench::Build { out } } => bench::build::run(out),
     }
