@@ -7,6 +7,7 @@ pub mod fact;
 pub mod gate;
 pub mod object;
 pub mod side;
+pub mod site;
 pub mod stat;
 pub mod step;
 
@@ -19,6 +20,7 @@ use fact::FactChange;
 use gate::{Gate, Judged};
 use object::KindChange;
 pub use side::Side;
+use site::SiteChange;
 use stat::{Difference, Stat, difference};
 use step::Alignment;
 
@@ -53,6 +55,8 @@ pub struct Versus {
     pub only_other: Vec<String>,
     pub steps: Option<Alignment>,
     pub kinds: Vec<KindChange>,
+    /// Code that allocates, where both sides recorded it.
+    pub sites: Vec<SiteChange>,
     pub points: Vec<PointChange>,
     pub gates: Vec<Judged>,
     pub notes: Vec<String>,
@@ -99,6 +103,7 @@ fn versus(base: &Side, other: &Side, gates: &[Gate]) -> Versus {
         only_other: only(other, base),
         steps: step::align(&base_runs, &other_runs),
         kinds,
+        sites: site::changes(&base.sites, &other.sites),
         points,
         notes: notes(base, other, &changes),
         changes,

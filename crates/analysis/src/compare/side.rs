@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::allocs::model::Allocs;
 use crate::heap::model::By;
 use crate::heap::{Grouping, Heap};
 use crate::metric::{self, Metric, Unit};
@@ -10,6 +11,7 @@ use crate::sweep::model::Sweep;
 use crate::sweep::space::Point;
 
 use super::object::Amount;
+use super::site::Sites;
 
 /// What is compared, all of it optional: a figure that is absent here is not compared.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +25,7 @@ pub struct Side {
     pub runs: Vec<Run>,
     /// Kinds of object by name, of a snapshot.
     pub(super) kinds: BTreeMap<String, Amount>,
+    pub(super) sites: Sites,
     /// Parameter sets of a sweep, each a side of its own.
     pub points: Vec<(Point, Side)>,
     /// How far a counter may lag, in bytes.
@@ -108,6 +111,25 @@ impl Side {
             points,
             notes: sweep.notes.clone(),
             ..Self::default()
+        }
+    }
+
+    /// The allocations of run number `place`: its sites, and figures of their own.
+    pub fn add_allocs(&mut self, place: usize, allocs: &Allocs) {
+        self.sites.add(allocs);
+        let Some(sample) = self.samples.get_mut(place) else { return };
+        let metric = |name: String, value: u64, low: u64, high: u64| {
+            let (value, low, high) = (value as f64, low as f64, high as f64);
+            Metric { name, unit: Unit::Bytes, value, low, high }
+        };
+        let peak = &allocs.peak;
+        sample.push(metric("allocs.peak".into(), peak.bytes, peak.low_bytes, peak.high_bytes));
+        let end = allocs.live_end_bytes;
+        sample.push(metric("allocs.live-end".into(), end, end, end));
+        for row in &allocs.by_category {
+            let bytes = row.amounts.peak_bytes;
+            let (low, high) = row.amounts.interval.map_or((bytes, bytes), |i| (i.low_bytes, i.high_bytes));
+            sample.push(metric(format!("category.{}", row.name.replace(' ', "-")), bytes, low, high));
         }
     }
 

@@ -26,6 +26,7 @@ fn versus(other: &Versus) -> Value {
         "only_in_other": other.only_other,
         "steps": other.steps,
         "kinds": other.kinds,
+        "sites": other.sites,
         "points": other.points.iter().map(point).collect::<Vec<_>>(),
         "gates": other.gates,
         "notes": other.notes,

@@ -4,7 +4,10 @@ use nilometer_analysis::compare::fact::FactChange;
 use nilometer_analysis::compare::gate::{Judged, Judgement};
 use nilometer_analysis::compare::{Change, Comparison, Versus};
 
-use super::{change_text, interval_text, movement, params, shown, verdict};
+use super::{change_text, interval_text, movement, params, shown, site_text, verdict};
+use nilometer_analysis::compare::site::SiteChange;
+use nilometer_analysis::metric::Unit;
+
 use crate::figure;
 use crate::text;
 
@@ -15,8 +18,17 @@ pub fn render_markdown(comparison: &Comparison, all: bool) -> String {
 fn versus(comparison: &Comparison, other: &Versus, all: bool) -> String {
     let head = format!("### Memory: {} → {}\n\n", cell(&comparison.base), cell(&other.name));
     let notes = other.notes.iter().map(|note| format!("\n- {}", cell(note)));
-    [head, gates(other), figures(other, all), kinds(other), facts(other), notes.collect(), "\n".to_owned()]
-        .concat()
+    [
+        head,
+        gates(other),
+        figures(other, all),
+        sites(other),
+        kinds(other),
+        facts(other),
+        notes.collect(),
+        "\n".to_owned(),
+    ]
+    .concat()
 }
 
 fn gates(other: &Versus) -> String {
@@ -66,6 +78,19 @@ fn row(name: &str, change: &Change) -> String {
         interval_text(change),
         verdict(change)
     )
+}
+
+fn sites(other: &Versus) -> String {
+    if other.sites.is_empty() {
+        return String::new();
+    }
+    let head = "\n| allocated at | base | other | change |\n|---|---:|---:|---:|\n".to_owned();
+    let row = |site: &SiteChange| {
+        let (base, after) = (text::bytes(site.base_bytes as u64), text::bytes(site.other_bytes as u64));
+        let change = figure::signed(Unit::Bytes, site.other_bytes - site.base_bytes);
+        format!("| {} | {base} | {after} | {change} |\n", cell(&site_text(site)))
+    };
+    head + &other.sites.iter().map(row).collect::<String>()
 }
 
 fn kinds(other: &Versus) -> String {

@@ -9,6 +9,7 @@ pub use markdown::render_markdown;
 use nilometer_analysis::compare::fact::FactChange;
 use nilometer_analysis::compare::gate::{Judged, Judgement};
 use nilometer_analysis::compare::object::{KindChange, Movement};
+use nilometer_analysis::compare::site::SiteChange;
 use nilometer_analysis::compare::stat::Verdict;
 use nilometer_analysis::compare::step::Alignment;
 use nilometer_analysis::compare::{Change, Comparison, PointChange, Versus};
@@ -36,6 +37,7 @@ fn versus(comparison: &Comparison, other: &Versus, all: bool, style: &Style) -> 
     out += &changes(&other.changes, all, style);
     out += &points(&other.points, style);
     out.extend(other.steps.as_ref().map(steps_line).map(|line| line.render(style)));
+    out += &sites(&other.sites, style);
     out += &kinds(&other.kinds, style);
     out.extend(absent(other).iter().map(|line| line.render(style)));
     out.extend(
@@ -178,6 +180,30 @@ fn kinds(kinds: &[KindChange], style: &Style) -> String {
         ]);
     }
     table.render(style)
+}
+
+/// Code that allocates more or less at the peak.
+fn sites(sites: &[SiteChange], style: &Style) -> String {
+    if sites.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&["base", "other", "change", "allocated at"]);
+    for site in sites {
+        table.row(vec![
+            text::bytes(site.base_bytes as u64),
+            text::bytes(site.other_bytes as u64),
+            figure::signed(Unit::Bytes, site.other_bytes - site.base_bytes),
+            site_text(site),
+        ]);
+    }
+    table.render(style)
+}
+
+/// `forward (train.py:15): grew, was line 12`.
+pub(crate) fn site_text(site: &SiteChange) -> String {
+    let moved = site.base_line.filter(|line| site.other_line.is_some_and(|other| other != *line));
+    let moved = moved.map(|line| format!(", was line {line}")).unwrap_or_default();
+    format!("{}: {}{moved}", site.place, movement(site.what))
 }
 
 pub(crate) fn movement(what: Movement) -> &'static str {

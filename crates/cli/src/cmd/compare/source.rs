@@ -3,15 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use nilometer_analysis::allocs::Options;
 use nilometer_analysis::compare::{Side, fact};
 use nilometer_analysis::heap::Heap;
 use nilometer_capture::rundir::SUFFIX;
 use nilometer_trace::Manifest;
+use nilometer_trace::allocs::ALLOCS_FILE;
 use nilometer_trace::manifest::MANIFEST_FILE;
 
-use super::super::{heap, load, sweep};
+use super::super::{allocs, heap, load, sweep};
 use crate::args::sweep_shown;
 use crate::talk::Failure;
+
+/// Sites of a run that are compared, the largest.
+const MOST_SITES: usize = 5_000;
 
 pub fn read(word: &str) -> Result<Side, Failure> {
     let path = Path::new(word);
@@ -62,6 +67,14 @@ pub fn of_runs(name: &str, paths: &[PathBuf]) -> Result<Side, Failure> {
     mixed.sort();
     mixed.dedup();
     let mut side = Side::of_runs(name, facts, runs);
+    for (place, path) in paths.iter().enumerate().filter(|(_, path)| path.join(ALLOCS_FILE).exists()) {
+        let read = allocs::read(path)?;
+        let options = Options { top: Some(MOST_SITES), least_share: 1.0, ..Options::default() };
+        side.add_allocs(
+            place,
+            &nilometer_analysis::allocs::build(&read.recording, read.names.symbols(), &options),
+        );
+    }
     if !mixed.is_empty() {
         side.notes.push(format!("{name}: its runs differ among themselves in {}", mixed.join(", ")));
     }
