@@ -2,6 +2,7 @@
 //!
 //! A figure that a run does not contain is absent, never zero.
 
+use nilometer_trace::ledger::Line;
 use serde::Serialize;
 
 use crate::model::{Growth, GrowthClass, GrowthUnit, Run, Series};
@@ -52,9 +53,17 @@ pub fn of(run: &Run) -> Vec<Metric> {
     let mut found: Vec<Metric> =
         [peak, largest, leak(&run.growth), gpu(run), cgroup, outlives].into_iter().flatten().collect();
     found.extend(made_of(run));
+    found.extend(ledger(run));
     found.extend(time_per_step(run));
     found.push(Metric::exact("duration", Unit::Seconds, run.duration_s));
     found
+}
+
+/// Whether a figure is the one that was asked for: by its name, or a line of the ledger by the end of its name
+/// (`ledger.held` is `ledger.malloc_held`).
+pub fn is_named(metric: &str, asked: &str) -> bool {
+    let short = || asked.strip_prefix("ledger.").zip(metric.strip_prefix("ledger."));
+    metric == asked || short().is_some_and(|(asked, name)| name.ends_with(&format!("_{asked}")))
 }
 
 /// The figure of this name.
@@ -89,9 +98,29 @@ fn made_of(run: &Run) -> impl Iterator<Item = Metric> {
     parts.map(|part| Metric::bytes(format!("made.{}", part.name.replace(' ', "-")), part.bytes))
 }
 
+/// Lines of the largest process's ledger nearest to the peak, each by its name.
+fn ledger(run: &Run) -> impl Iterator<Item = Metric> {
+    let nearest = run.ledgers.as_ref().and_then(|ledgers| ledgers.curve.get(ledgers.nearest));
+    let name = |line: &Line| serde_json::to_value(line).ok().and_then(|name| Some(name.as_str()?.to_owned()));
+    let parts = nearest.into_iter().flat_map(|moment| &moment.parts);
+    parts.filter_map(move |part| Some(Metric::bytes(format!("ledger.{}", name(&part.name)?), part.bytes)))
+}
+
 /// Median of all steps but the first, which warms up, and the last, which the end cuts.
 fn time_per_step(run: &Run) -> Option<Metric> {
     let inner = run.steps.get(1..run.steps.len().saturating_sub(1))?;
     let mut times: Vec<f64> = inner.iter().map(|step| step.duration_s).collect();
     Some(Metric::exact("step-time", Unit::Seconds, stats::median(&mut times)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_ledger_have_short_names() {
+        assert!(is_named("ledger.malloc_held", "ledger.held") && is_named("peak", "peak"));
+        assert!(is_named("ledger.malloc_held", "ledger.malloc_held"));
+        assert!(!is_named("ledger.malloc_held", "ledger.eld") && !is_named("made.heap", "heap"));
+    }
 }

@@ -132,7 +132,12 @@ impl Workshop {
 
     fn record(&self, run: &Path, batch: &str) -> Result<()> {
         let mut nilo = Command::new(&self.nilo);
-        nilo.args(["run", "-q", "-o"]).arg(run).arg("--").arg(&self.python).arg(&self.program);
+        nilo.env("OMP_NUM_THREADS", "1")
+            .args(["run", "-q", "-o"])
+            .arg(run)
+            .arg("--")
+            .arg(&self.python)
+            .arg(&self.program);
         let output = nilo.args(["--batch", batch, "--window", "256", "--steps", "3"]).output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(())

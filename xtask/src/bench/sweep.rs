@@ -217,8 +217,12 @@ impl Workshop {
     }
 
     fn nilo(&self, words: &[&str], command: &[String]) -> Result<Value> {
-        let output =
-            Command::new(&self.nilo).args(words).args(command).output().context("cannot start nilo")?;
+        let output = Command::new(&self.nilo)
+            .args(words)
+            .args(command)
+            .env("OMP_NUM_THREADS", "1")
+            .output()
+            .context("cannot start nilo")?;
         let said = String::from_utf8_lossy(&output.stderr);
         serde_json::from_slice(&output.stdout).with_context(|| format!("nilo {words:?}: {said}"))
     }

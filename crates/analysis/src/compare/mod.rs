@@ -13,7 +13,7 @@ pub mod step;
 
 use serde::Serialize;
 
-use crate::metric::Unit;
+use crate::metric::{self, Unit};
 use crate::model::Run;
 use crate::sweep::space::Point;
 use fact::FactChange;
@@ -134,7 +134,7 @@ fn points(base: &Side, other: &Side) -> Vec<PointChange> {
 /// Once for a comparison of runs, once for each parameter set of sweeps.
 fn judge(gate: &Gate, changes: &[Change], points: &[PointChange], base: &Side, other: &Side) -> Vec<Judged> {
     let of = |changes: &[Change]| {
-        let found = changes.iter().find(|change| change.metric == gate.metric);
+        let found = changes.iter().find(|change| metric::is_named(&change.metric, &gate.metric));
         found.map(|change| gate.judge(change.unit, &change.other, &change.difference))
     };
     if points.is_empty() {

@@ -162,6 +162,36 @@ fn heap_snapshots_name_the_kind_that_grew() {
     assert_eq!((node["what"].as_str(), node["other_count"].as_f64()), (Some("new"), Some(50_000.0)));
 }
 
+/// The line that allocates more is named, though an edit above it moved every line.
+#[test]
+fn the_one_changed_line_is_named() {
+    let lab = Lab::new();
+    let program = |above: &str, size: &str| {
+        format!(
+            "{above}\ndef load():\n    return bytearray(b'd') * (30 << 20)\n\ndef forward():\n    return bytearray(b'a') * ({size} << 20)\n\ndata = load()\nkept = forward()\n"
+        )
+    };
+    for (folder, text_of) in [("one", program("", "10")), ("two", program("import os\nimport sys\n", "24"))] {
+        fs::create_dir(lab.path(folder)).expect("create");
+        fs::write(lab.path(folder).join("train.py"), text_of).expect("write");
+        let mut nilo =
+            lab.nilo(["run", "-q", "--allocs=all", "-o", &format!("{folder}.nilo"), "--", "python3"]);
+        let output = finish(nilo.arg(lab.path(folder).join("train.py")).stdin(Stdio::null()));
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let output = compare(&lab, &["one.nilo", "two.nilo", "--json"]);
+    let document = json(&output);
+    let sites = document["others"][0]["sites"].as_array().expect("sites");
+    assert_eq!(sites.len(), 1, "{sites:#?}");
+    assert_eq!(
+        (sites[0]["place"].as_str(), sites[0]["what"].as_str()),
+        (Some("forward (train.py:8)"), Some("grew"))
+    );
+    assert_eq!(sites[0]["base_line"], 6);
+    let more = sites[0]["other_bytes"].as_f64().unwrap() - sites[0]["base_bytes"].as_f64().unwrap();
+    assert!((more / f64::from(14 << 20) - 1.0).abs() < 0.01, "{more}");
+}
+
 fn git(directory: &Path, words: &[&str]) -> String {
     let output = Command::new("git")
         .args(["-c", "user.name=A", "-c", "user.email=a@b.c"])
