@@ -6,8 +6,10 @@
 //!
 //! - growth of RSS may be new (private) or sharing of what another process has: high takes all of it,
 //!   low only the anonymous part (fresh anonymous pages are private);
-//! - each minor fault may have un-shared one page (copy on write) without changing RSS: high takes it;
-//! - shrinking may have given back private pages (low) or only shared ones (high keeps them, up to RSS);
+//! - each minor fault may have un-shared one page (copy on write) without changing RSS: high takes it. Where little is
+//!   shared after a fork faults are not read at each tick, and high takes all of that little;
+//! - shrinking may have given back private pages (low) or only shared ones, which then count for those that still have
+//!   them (high keeps them);
 //! - PSS read at different instants may count a page twice that became shared in between. Anonymous pages
 //!   become shared only by `fork`, so low takes the anonymous PSS of walks since the last birth of a member;
 //!   of file and shared-memory pages, which anybody may map at any time, only those of the largest holder;
@@ -52,10 +54,25 @@ impl Walk {
         }
     }
 
+    /// Anonymous memory that was shared after a fork: by so much its share can grow while its RSS stays.
+    pub fn hidden_kib(&self) -> u64 {
+        self.anon_kib.saturating_sub(self.pss_anon_kib)
+    }
+
+    /// Is that worth a look at its faults?
+    pub fn hides_much(&self) -> bool {
+        self.hidden_kib() > little_kib(self.rss_kib)
+    }
+
     /// Pages that others had a part in, when this was walked.
     pub fn shared_part_kib(&self) -> u64 {
         self.pss_kib.saturating_sub(self.uss_kib)
     }
+}
+
+/// A change of memory that is none, in a process of this size.
+pub fn little_kib(rss_kib: u64) -> u64 {
+    (rss_kib / 64).max(128)
 }
 
 /// Adds up the tree at one tick.
@@ -131,8 +148,11 @@ fn least_anon(walk: &Walk, now: &ProcessSample) -> u64 {
 fn most(page_kib: u64, walk: &Walk, now: &ProcessSample) -> u64 {
     let rss = now.rss_kib();
     let grown = rss.saturating_sub(walk.rss_kib);
-    let unshared = now.minor_faults.saturating_sub(walk.minor_faults).saturating_mul(page_kib);
-    walk.pss_kib.saturating_add(grown).saturating_add(unshared).min(rss)
+    let faulted = now.minor_faults.saturating_sub(walk.minor_faults).saturating_mul(page_kib);
+    let unshared = if walk.hides_much() { faulted } else { faulted.max(walk.hidden_kib()) };
+    // Its part of pages that it may have given back is now with those that shared them.
+    let rest = rss.saturating_add(walk.shared_part_kib());
+    walk.pss_kib.saturating_add(grown).saturating_add(unshared).min(rest)
 }
 
 #[cfg(test)]
@@ -199,6 +219,29 @@ mod tests {
         let b = measure(&[(now, walk(400, 300, then)), (other, walk(450, 100, other))]);
         // low: 400 + 100 anonymous, 100 anonymous, 500 files of the largest holder; high: 400 + 300 + 450.
         assert_eq!(b, Bounds { low_kib: 1100, high_kib: 1150 });
+    }
+
+    #[test]
+    fn the_little_that_is_shared_is_given_up_at_once() {
+        // 100 KiB of 10,000 are shared; the faults that end it are not read at each tick.
+        let s = sample(10_000, 0, 0);
+        let shares = Shares {
+            pss_kib: 9950,
+            uss_kib: 9900,
+            pss_anon_kib: 9950,
+            rss_kib: 10_000,
+            ..Default::default()
+        };
+        let walk = Some(Walk::new(&shares, &s));
+        assert_eq!(measure(&[(s, walk), (s, walk)]), Bounds { low_kib: 19_900, high_kib: 20_000 });
+    }
+
+    #[test]
+    fn shared_pages_that_one_gave_back_stay_with_the_other() {
+        // Both map 100 KiB of one file and have 10 KiB of their own; then one unmaps the file.
+        let (then, unmapped) = (sample(10, 100, 0), sample(10, 0, 0));
+        let b = measure(&[(unmapped, walk(60, 10, then)), (then, walk(60, 10, then))]);
+        assert_eq!(b, Bounds { low_kib: 120, high_kib: 120 });
     }
 
     #[test]

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::clock::monotonic_ns;
 use nilometer_kernel::sys::signals;
-use nilometer_kernel::sys::stop::Stopped;
 use nilometer_trace::record::{EventKind, Exit};
 
 use crate::recorder::nanoseconds;
 use crate::session::Session;
 use crate::stacks::read_stacks;
+use crate::standstill::Standstill;
 use crate::watchdog::{Crossing, View, crossing, needs_walk, next_look_ns};
 
 /// The whole post-mortem, from the stop to the release, takes no longer.
@@ -37,7 +36,9 @@ const SIGKILL: i32 = 9;
 impl Session {
     /// Judges the last tick.
     pub fn guard(&mut self) {
-        self.last_words();
+        if self.recorder.system_is_new {
+            self.last_words();
+        }
         if !self.options.limits.any() {
             return;
         }
@@ -190,15 +191,13 @@ impl Session {
         self.let_go(); // one tracer at a time
         let begin_ns = monotonic_ns();
         let pids: Vec<i32> = self.recorder.tree.members().iter().map(|m| m.pid).collect();
-        let proc = Proc::default();
-        let threads = |pid| proc.list_threads(pid).unwrap_or_default();
-        let mut stopped = Stopped::stop(&pids, threads, begin_ns + STOP_NS);
+        let mut standstill = Standstill::begin(pids, begin_ns + STOP_NS);
         self.note_stacks(MOST_STACKS);
         self.recorder.walk_all(begin_ns + POST_MORTEM_NS);
-        let any_stopped = stopped.count() > 0;
-        let refused = stopped.refused.take().filter(|_| !any_stopped);
+        let any_stopped = standstill.threads > 0;
+        let refused = standstill.refused.take().filter(|_| !any_stopped);
         self.signal_tree(SIGTERM);
-        drop(stopped);
+        drop(standstill);
         if any_stopped {
             self.pause_ns += monotonic_ns() - begin_ns;
         }

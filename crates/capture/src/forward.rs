@@ -59,6 +59,7 @@ pub const SIGTSTP: i32 = 20;
 pub const SIGTTIN: i32 = 21;
 pub const SIGTTOU: i32 = 22;
 pub const SIGCHLD: i32 = 17;
+pub const SIGCONT: i32 = 18;
 pub const SIGXCPU: i32 = 24;
 pub const SIGXFSZ: i32 = 25;
 

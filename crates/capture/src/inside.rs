@@ -30,7 +30,9 @@ impl Session {
             self.ledger.turn(!self.heap.is_out(), || by_size(members).into_iter().map(candidate).collect());
         self.keep(outcome);
         self.keep_ledger(brought);
-        self.reap(); // what ended while a thread held the target was not waited for
+        if self.owes_reap {
+            self.reap(); // what ended while a thread held the target was not waited for
+        }
     }
 
     /// A look that goes on may delay us no longer than our promise to return.

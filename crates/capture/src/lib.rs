@@ -38,6 +38,7 @@ pub mod watchdog;
 
 mod error;
 mod session;
+mod standstill;
 
 pub use error::Error;
 pub use options::Options;

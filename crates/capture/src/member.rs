@@ -1,15 +1,37 @@
-//! One process of the tree.
+//! One process of the tree, and how much of it is read at a tick.
+//!
+//! A reading in full (`stat`, then `status`) costs ten times as much as asking how long a process has run, and most
+//! processes of most trees wait. So each tick reads what can have changed, and not more:
+//!
+//! - A process that has not run since the last look is as it was. Others can only take pages from it (reclaim, swap),
+//!   and where memory is short every tick reads in full.
+//! - One that ran for a moment only ([`Care::news_ns`]) is read by `statm`: its anonymous memory and the sum of the rest.
+//!   That is all there is to know when only the former grew, but for faults, CPU time, and a mark set and left between
+//!   two ticks, which a moment keeps small.
+//! - Everything else, and each process once in [`REFRESH_NS`], is read in full.
+//!
+//! So at any instant what no reading in full has seen of a process is less than such a moment of its CPU time, where a
+//! busy one may always do a whole interval's work between two ticks. Its high-water mark waits for the next reading
+//! in full; it is lost only with a process that ends within that moment, and of our own child not even then (`wait4`).
 
 use nilometer_kernel::Error;
 use nilometer_kernel::parse::stat::{Comm, Stat};
 use nilometer_kernel::parse::status::Status;
 use nilometer_kernel::read::proc::{Proc, ProcessFiles};
+use nilometer_kernel::sys::clock::process_cpu_ns;
+use nilometer_kernel::sys::limits::page_bytes;
 use nilometer_trace::record::{ProcessSample, Role};
 
 use crate::bounds::Walk;
 
-/// Memory counters are read anew at least this often, changed or not.
-const REFRESH_NS: u64 = 1_000_000_000;
+/// Every process is read in full at least this often, changed or not.
+const REFRESH_NS: u64 = 2_000_000_000;
+
+/// The longest moment: a process could touch and give back some megabytes in it (a page takes 0.25 µs and more; cleared
+/// in large ones 10 GB/s).
+const LONGEST_NEWS_NS: u64 = 2_000_000;
+/// Of an interval, a moment is this part.
+const NEWS_SHARE: u64 = 50;
 
 /// So many looks after it was found its command line is read again: between `fork` and the end of an `exec`
 /// it is its parent's, or empty, and the short name may stay the same (Python that spawns Python).
@@ -33,14 +55,54 @@ pub struct Member {
     pub walked_ns: u64,
     pub walk_cost_ns: u64,
     pub mappings: u64,
+    pub kinds: Option<KindsRead>,
     /// Memory that it holds on graphics devices.
     pub device_kib: u64,
     /// It ended but its parent has not waited for it yet.
     pub zombie_since_ns: Option<u64>,
     files: ProcessFiles,
+    page_kib: u64,
     rss_pages: u64,
     status_ns: u64,
+    full_ns: u64,
+    /// CPU time at the last look and at the last reading in full; `None` where it is not known.
+    cpu_ns: Option<u64>,
+    full_cpu_ns: Option<u64>,
+    /// Its CPU time moved since the look before.
+    moved: bool,
+    has_run: bool,
     young_looks: u8,
+}
+
+/// When its mappings were last summed by kind, and its counters then.
+#[derive(Debug, Clone, Copy)]
+pub struct KindsRead {
+    pub at_ns: u64,
+    pub then: ProcessSample,
+}
+
+/// How closely every process is looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Care {
+    /// A process that used this much CPU time since it was last read in full is read in full again.
+    pub news_ns: u64,
+    /// Nothing is left out.
+    pub closely: bool,
+}
+
+impl Care {
+    pub fn at_interval(interval_ns: u64) -> Self {
+        Self { news_ns: (interval_ns / NEWS_SHARE).min(LONGEST_NEWS_NS), closely: false }
+    }
+}
+
+/// How much of a process is read at a tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    Nothing,
+    /// `statm` alone.
+    Pages,
+    Full,
 }
 
 /// What a look at a member found.
@@ -78,17 +140,78 @@ impl Member {
             walked_ns: 0,
             walk_cost_ns: 0,
             mappings: 0,
+            kinds: None,
             device_kib: 0,
             zombie_since_ns: None,
             files,
+            page_kib: page_bytes() / 1024,
             rss_pages: 0,
             status_ns: 0,
+            full_ns: 0,
+            cpu_ns: None,
+            full_cpu_ns: None,
+            moved: true,
+            has_run: true,
             young_looks: YOUNG_LOOKS,
         })
     }
 
-    /// Reads the fast counters into `sample`.
-    pub fn look(&mut self, proc: &Proc, now_ns: u64, buffer: &mut Vec<u8>) -> Look {
+    /// Has it run since this was last asked? True when that cannot be told, and once more after it ran: the clock of one
+    /// that goes on running stands until the next scheduler tick.
+    pub fn note_cpu(&mut self) -> bool {
+        let cpu_ns = process_cpu_ns(self.pid);
+        let moved = cpu_ns.is_none() || cpu_ns != self.cpu_ns;
+        self.has_run = moved || self.moved;
+        self.moved = moved;
+        self.cpu_ns = cpu_ns;
+        self.has_run
+    }
+
+    /// Brings `sample` up to date.
+    pub fn look(&mut self, proc: &Proc, now_ns: u64, care: Care, buffer: &mut Vec<u8>) -> Look {
+        match self.depth(now_ns, care) {
+            Depth::Nothing => Look::Alive,
+            Depth::Pages if self.read_pages(buffer) => Look::Alive,
+            Depth::Pages | Depth::Full => self.read_in_full(proc, now_ns, buffer),
+        }
+    }
+
+    fn depth(&self, now_ns: u64, care: Care) -> Depth {
+        let is_old = now_ns.saturating_sub(self.full_ns) >= REFRESH_NS;
+        let used_ns = self.cpu_ns.zip(self.full_cpu_ns).map(|(now, then)| now.saturating_sub(then));
+        match used_ns {
+            _ if care.closely || is_old || self.young_looks > 0 => Depth::Full,
+            _ if !self.has_run => Depth::Nothing,
+            Some(used_ns) if used_ns < care.news_ns && !self.hides_changes() => Depth::Pages,
+            _ => Depth::Full,
+        }
+    }
+
+    /// Can its memory change without a change of its pages? After a fork each of its faults may end the sharing of one,
+    /// which nothing but their number tells.
+    fn hides_changes(&self) -> bool {
+        self.sample.swap_kib > 0 || self.walk.is_some_and(|walk| walk.hides_much())
+    }
+
+    /// Reads the pages alone. False when more has changed than growth of anonymous memory: what went to swap or
+    /// came from a file is told by `status` only, as is the end.
+    fn read_pages(&mut self, buffer: &mut Vec<u8>) -> bool {
+        let Ok(pages) = self.files.read_statm(buffer) else { return false };
+        let sample = &mut self.sample;
+        let anon_kib = pages.anon() * self.page_kib;
+        if pages.size == 0 {
+            return false; // it ended, or its first thread did
+        }
+        if pages.shared * self.page_kib != sample.file_kib + sample.shmem_kib || anon_kib < sample.anon_kib {
+            return false;
+        }
+        sample.anon_kib = anon_kib;
+        sample.hwm_kib = sample.hwm_kib.max(sample.rss_kib());
+        self.hwm_kib = self.hwm_kib.max(sample.hwm_kib);
+        true
+    }
+
+    fn read_in_full(&mut self, proc: &Proc, now_ns: u64, buffer: &mut Vec<u8>) -> Look {
         let Ok(mut stat) = self.files.read_stat(buffer) else { return Look::Gone };
         if stat.is_zombie() && stat.num_threads > 1 {
             // The first thread left, the process lives on: its memory is seen through another thread.
@@ -109,6 +232,8 @@ impl Member {
             self.hwm_kib = self.hwm_kib.max(self.sample.hwm_kib);
         }
         take_counters(&mut self.sample, &stat);
+        self.full_ns = now_ns;
+        self.full_cpu_ns = self.cpu_ns;
         self.rss_pages = stat.rss_pages;
         self.parent_pid = stat.ppid;
         if stat.comm == self.comm {
@@ -138,11 +263,13 @@ impl Member {
     pub fn forget_walk(&mut self) {
         self.walk = None;
         self.walked_ns = 0;
+        self.kinds = None;
     }
 
     /// The next look reads everything anew (its high-water mark was reset).
     pub fn forget(&mut self) {
         self.status_ns = 0;
+        self.full_ns = 0;
     }
 
     fn follow_another_thread(&mut self, proc: &Proc, buffer: &mut Vec<u8>) {
@@ -189,4 +316,153 @@ fn take_counters(sample: &mut ProcessSample, stat: &Stat) {
     sample.child_user_ticks = stat.cutime;
     sample.child_system_ticks = stat.cstime;
     sample.threads = stat.num_threads;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+    use nilometer_trace::record::Shares;
+
+    use super::*;
+
+    const NOW_NS: u64 = 5_000_000_000;
+    const CARE: Care = Care { news_ns: LONGEST_NEWS_NS, closely: false };
+    const CLOSELY: Care = Care { closely: true, ..CARE };
+
+    /// A process that was read in full just now, when it had used 7 ms.
+    fn member() -> Member {
+        let mut buffer = Vec::new();
+        let pid = std::process::id() as i32;
+        let member = Member::open(&Proc::default(), 0, pid, 0, &mut buffer).unwrap();
+        let cpu_ns = Some(7_000_000);
+        Member { full_ns: NOW_NS, young_looks: 0, cpu_ns, full_cpu_ns: cpu_ns, has_run: false, ..member }
+    }
+
+    /// The same, a moment later, after it ran for `used_ns`.
+    fn ran(used_ns: u64) -> Member {
+        Member { has_run: true, cpu_ns: Some(7_000_000 + used_ns), ..member() }
+    }
+
+    #[test]
+    fn what_has_not_run_is_not_read_and_what_ran_little_is_read_cheaply() {
+        assert_eq!(member().depth(NOW_NS, CARE), Depth::Nothing);
+        assert_eq!(ran(LONGEST_NEWS_NS - 1).depth(NOW_NS, CARE), Depth::Pages);
+        assert_eq!(ran(LONGEST_NEWS_NS).depth(NOW_NS, CARE), Depth::Full);
+    }
+
+    #[test]
+    fn at_short_intervals_less_is_news() {
+        let care = Care::at_interval(10_000_000);
+        assert_eq!(ran(199_999).depth(NOW_NS, care), Depth::Pages);
+        assert_eq!(ran(200_000).depth(NOW_NS, care), Depth::Full);
+        assert_eq!(Care::at_interval(60_000_000_000).news_ns, LONGEST_NEWS_NS);
+        assert_eq!(member().depth(NOW_NS, Care { closely: true, ..care }), Depth::Full);
+    }
+
+    #[test]
+    fn old_young_and_unknown_ones_are_read_in_full() {
+        assert_eq!(member().depth(NOW_NS + REFRESH_NS, CARE), Depth::Full);
+        assert_eq!(Member { young_looks: 1, ..member() }.depth(NOW_NS, CARE), Depth::Full);
+        assert_eq!(Member { cpu_ns: None, has_run: true, ..member() }.depth(NOW_NS, CARE), Depth::Full);
+        let swapped = ProcessSample { swap_kib: 4, ..ProcessSample::default() };
+        assert_eq!(Member { sample: swapped, ..ran(1) }.depth(NOW_NS, CARE), Depth::Full);
+    }
+
+    #[test]
+    fn faults_are_counted_while_pages_are_shared_after_a_fork() {
+        let then = ProcessSample { anon_kib: 1000, ..ProcessSample::default() };
+        let walk = |pss_anon_kib| Some(Walk::new(&Shares { pss_anon_kib, ..Shares::default() }, &then));
+        assert_eq!(Member { walk: walk(500), ..ran(1) }.depth(NOW_NS, CARE), Depth::Full);
+        assert_eq!(Member { walk: walk(950), ..ran(1) }.depth(NOW_NS, CARE), Depth::Pages, "little");
+    }
+
+    /// Python that does a line of ours at a time.
+    struct Puppet {
+        child: Child,
+        orders: ChildStdin,
+        answers: BufReader<ChildStdout>,
+    }
+
+    impl Puppet {
+        fn start() -> Self {
+            let script = "import mmap, sys\nfor line in sys.stdin: exec(line); print(flush=True)";
+            let mut python = Command::new("python3");
+            let mut child =
+                python.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let orders = child.stdin.take().unwrap();
+            let answers = BufReader::new(child.stdout.take().unwrap());
+            let mut puppet = Self { child, orders, answers };
+            puppet.order("pass");
+            puppet
+        }
+
+        /// Until it waits for the next order: of what runs at this moment the clock is late.
+        fn order(&mut self, line: &str) {
+            writeln!(self.orders, "{line}").unwrap();
+            self.answers.read_line(&mut String::new()).unwrap();
+            let (proc, mut buffer) = (Proc::default(), Vec::new());
+            while proc.read_stat(self.child.id() as i32, &mut buffer).unwrap().state != b'S' {}
+        }
+    }
+
+    impl Drop for Puppet {
+        fn drop(&mut self) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+
+    /// However the sample came about, it is what a reading in full would have given, but for faults and CPU time.
+    #[test]
+    fn a_cheap_look_finds_the_same_memory() {
+        let mut puppet = Puppet::start();
+        let (proc, mut buffer) = (Proc::default(), Vec::new());
+        let pid = puppet.child.id() as i32;
+        let mut member = Member::open(&proc, 0, pid, 0, &mut buffer).unwrap();
+        let mut closely = Member::open(&proc, 0, pid, 0, &mut buffer).unwrap();
+        for order in ["a = bytearray(3 << 20)", "del a", "m = mmap.mmap(-1, 1 << 20); m.write(b'x' * 9999)"] {
+            puppet.order(order);
+            for _ in 0..=YOUNG_LOOKS {
+                member.note_cpu();
+                assert_eq!(member.look(&proc, NOW_NS, CARE, &mut buffer), Look::Alive);
+                member.grows_up();
+            }
+            assert_eq!(closely.look(&proc, NOW_NS, CLOSELY, &mut buffer), Look::Alive);
+            let memory = |s: &ProcessSample| [s.anon_kib, s.file_kib, s.shmem_kib, s.swap_kib];
+            assert_eq!(memory(&member.sample), memory(&closely.sample), "after {order}");
+        }
+    }
+
+    #[test]
+    fn a_mark_left_between_two_looks_is_found() {
+        let mut puppet = Puppet::start();
+        let (proc, mut buffer) = (Proc::default(), Vec::new());
+        let mut member = Member::open(&proc, 0, puppet.child.id() as i32, 0, &mut buffer).unwrap();
+        for order in ["pass", "pass", "pass", "pass", "a = bytearray(b'x') * (64 << 20); del a"] {
+            puppet.order(order);
+            member.note_cpu();
+            assert_eq!(member.look(&proc, NOW_NS, CARE, &mut buffer), Look::Alive);
+            member.grows_up();
+        }
+        assert!(member.sample.hwm_kib > member.sample.rss_kib() + (60 << 10), "{:?}", member.sample);
+    }
+
+    #[test]
+    fn an_end_is_noticed_though_nothing_else_is_read() {
+        let mut puppet = Puppet::start();
+        let (proc, mut buffer) = (Proc::default(), Vec::new());
+        let mut member = Member::open(&proc, 0, puppet.child.id() as i32, 0, &mut buffer).unwrap();
+        let mut look = |member: &mut Member| {
+            member.note_cpu();
+            member.young_looks = 0;
+            member.look(&proc, NOW_NS, CARE, &mut buffer)
+        };
+        assert_eq!(look(&mut member), Look::Alive);
+        puppet.child.kill().unwrap();
+        while look(&mut member) == Look::Alive {}
+        puppet.child.wait().unwrap();
+        while look(&mut member) != Look::Gone {}
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! Used by every recording verb; it knows neither how the target was started nor when it ends.
 
+use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::clock::{monotonic_ns, realtime_ns};
 use nilometer_kernel::sys::limits::{own_usage, page_bytes, ticks_per_s};
 use nilometer_kernel::sys::process::own_pid;
-use nilometer_trace::log::{Dropped, LogWriter};
+use nilometer_kernel::sys::slate::Slate;
+use nilometer_trace::log::{Dropped, LogWriter, Slots};
 use nilometer_trace::record::{
     Bounds, Cost, End, Event, EventKind, Exit, Header, Phase, ProcessSample, Record,
 };
@@ -18,9 +20,12 @@ use nilometer_trace::{FORMAT_VERSION, TickRef};
 use crate::bounds::{Known, TreeBounds};
 use crate::options::Options;
 use crate::slow::Slow;
-use crate::system::System;
+use crate::system::{Reading, System};
 use crate::tree::Tree;
-use crate::{Error, member::Member};
+use crate::{
+    Error,
+    member::{Care, Member},
+};
 
 /// System files are not read more often than this, however short the interval.
 const SYSTEM_PACE_NS: u64 = 50_000_000;
@@ -55,6 +60,12 @@ pub struct Recorder {
     ticks: u64,
     missed: u64,
     pub last_tree: Bounds,
+    /// The last tick read the system anew.
+    pub system_is_new: bool,
+    /// Every tick reads all processes in full.
+    thorough: bool,
+    /// The next one does.
+    closely_once: bool,
 }
 
 impl Recorder {
@@ -66,7 +77,7 @@ impl Recorder {
             proc: Proc::default(),
             slow: Slow::new(now_ns, options.walk_percent(), options.slow),
             bounds: TreeBounds::default(),
-            log: LogWriter::create(directory).map_err(|e| Error::Store(e.to_string()))?,
+            log: LogWriter::create_with(directory, slots).map_err(|e| Error::Store(e.to_string()))?,
             samples: Vec::new(),
             out: Vec::new(),
             interval_ns: nanoseconds(options.interval),
@@ -81,6 +92,10 @@ impl Recorder {
             ticks: 0,
             missed: 0,
             last_tree: Bounds::default(),
+            system_is_new: false,
+            // A mark must be read before it is reset; pages go to swap while their process waits.
+            thorough: options.exact_step_peaks || options.limits.max_swap_bytes.is_some(),
+            closely_once: false,
         };
         recorder.append(&Record::Header(Header {
             format_version: FORMAT_VERSION,
@@ -93,12 +108,18 @@ impl Recorder {
         }));
         let columns = recorder.system.columns();
         recorder.append(&Record::Columns(columns));
+        recorder.tree.care = Care::at_interval(recorder.interval_ns);
         Ok(recorder)
     }
 
     /// The present interval: as asked, or stretched to keep the log small.
     pub fn interval_ns(&self) -> u64 {
         self.interval_ns << self.stretched
+    }
+
+    /// The next tick leaves nothing out: a step ended, and what it did is to be told from what follows.
+    pub fn look_closely(&mut self) {
+        self.closely_once = true;
     }
 
     /// Stores a record; a full disk is counted by the log and told in the report, never here.
@@ -113,7 +134,7 @@ impl Recorder {
     /// The system alone: before the start, after the end.
     pub fn system_tick(&mut self, phase: Phase) {
         let now_ns = monotonic_ns();
-        self.read_system(now_ns, true);
+        self.read_system(now_ns, 0, true);
         let tick = TickRef { at_ns: now_ns, phase, tree: None, system: self.system.values(), processes: &[] };
         let _ = self.log.tick(tick);
     }
@@ -122,14 +143,15 @@ impl Recorder {
     pub fn tick(&mut self) {
         let now_ns = monotonic_ns();
         self.notice_gap(now_ns);
-        self.tree.discover(now_ns);
-        self.tree.look(now_ns);
+        self.tree.care.closely =
+            self.thorough || std::mem::take(&mut self.closely_once) || self.system.is_short();
+        self.tree.turn(now_ns);
         self.note_ended();
         self.log_changes();
-        // The first tick in any case: a short run has no other.
-        let with_system = self.read_system(now_ns, self.ticks == 0);
         self.gather();
         let mut tree = self.measure();
+        // The first tick in any case: a short run has no other.
+        self.system_is_new = self.read_system(now_ns, tree.high_kib, self.ticks == 0);
         if self.is_new_peak(tree) {
             self.slow.force(&self.proc, self.tree.members_mut(), now_ns, &mut self.out);
             self.bounds.all_walked();
@@ -139,7 +161,7 @@ impl Recorder {
         }
         self.highest_kib = self.highest_kib.max(tree.high_kib);
         self.last_tree = tree;
-        self.store(now_ns, tree, with_system);
+        self.store(now_ns, tree, self.system_is_new);
         self.keep_small(now_ns);
         self.ticks += 1;
         self.last_tick_ns = now_ns;
@@ -168,7 +190,8 @@ impl Recorder {
         }
     }
 
-    fn read_system(&mut self, now_ns: u64, always: bool) -> bool {
+    /// True when there are new values to be stored.
+    fn read_system(&mut self, now_ns: u64, tree_kib: u64, always: bool) -> bool {
         if !always && now_ns.saturating_sub(self.system_ns) < self.system_pace_ns {
             return false;
         }
@@ -179,12 +202,13 @@ impl Recorder {
         if always {
             self.system.forget();
         }
-        if self.system.read(now_ns) {
+        self.notice_clock_step(now_ns);
+        let reading = self.system.read(now_ns, tree_kib, always || self.system_pace_ns < SYSTEM_PACE_NS);
+        if reading == Reading::NewColumns {
             let columns = self.system.columns();
             self.append(&Record::Columns(columns));
         }
-        self.notice_clock_step(now_ns);
-        true
+        reading != Reading::Same
     }
 
     fn read_devices(&mut self) {
@@ -321,6 +345,20 @@ impl Recorder {
             cgroup_peak_bytes,
         };
         let _ = self.log.finish(end);
+    }
+}
+
+/// The open block is stored at each tick, so it is worth a mapping; where there can be none it is written.
+fn slots(open: &File) -> Option<Box<dyn Slots>> {
+    Slate::over(open).ok().map(|slate| Box::new(Mapped(slate)) as Box<dyn Slots>)
+}
+
+#[derive(Debug)]
+struct Mapped(Slate);
+
+impl Slots for Mapped {
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> std::io::Result<()> {
+        self.0.write_at(bytes, offset)
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use nilometer_kernel::read::cgroup::OwnGroup;
 use nilometer_kernel::sys::clock::monotonic_ns;
 use nilometer_kernel::sys::limits::Usage;
-use nilometer_kernel::sys::poll::PollSet;
+use nilometer_kernel::sys::poll::{PollSet, WaitList};
 use nilometer_kernel::sys::process::{Change, Wait, own_pid, wait_any};
 use nilometer_kernel::sys::sentinel::Sentinel;
 use nilometer_kernel::sys::signals::{self, Received, SignalFd};
@@ -54,6 +54,8 @@ pub(crate) struct Session {
     pub helper_cpu_s: f64,
     pub marks: Option<Marks>,
     pub control: Option<Control>,
+    /// What ends a wait: signals, marks, the end of the subject, clients. Made at the first wait.
+    pub waits: Option<WaitList>,
     pub recorder: Recorder,
     pub manifest: Manifest,
     pub group: Option<OwnGroup>,
@@ -65,6 +67,8 @@ pub(crate) struct Session {
     pub stop_asked: bool,
     /// A signal that usually ends a program came: no more looks that only wait.
     pub hurried: bool,
+    /// A child may have ended that was not waited for yet.
+    pub owes_reap: bool,
     /// How long the target stood still because of us.
     pub pause_ns: u64,
     pub heap: HeapWatch,
@@ -102,6 +106,7 @@ impl Session {
             helper_cpu_s: 0.0,
             marks: None,
             control: None,
+            waits: None,
             recorder,
             manifest,
             group: None,
@@ -111,6 +116,7 @@ impl Session {
             exit: None,
             stop_asked: false,
             hurried: false,
+            owes_reap: false,
             pause_ns: 0,
             heap: HeapWatch::new(options.heap),
             enough: Enough::new(&options.stop_after),
@@ -172,14 +178,13 @@ impl Session {
 
     /// Waits until `due_ns` or until something needs an answer, and gives it.
     pub fn wait_and_answer(&mut self, due_ns: u64) {
-        let mut poll = PollSet::default();
-        poll.add(signals::raw(&self.signals));
-        let marks = self.marks.as_ref().and_then(Marks::descriptor);
-        poll.add(marks.unwrap_or(-1));
-        poll.add(if let Subject::Attached(pidfd) = &self.subject { pidfd.as_raw_fd() } else { -1 });
-        poll.add(self.control.as_ref().map_or(-1, Control::descriptor));
         let mut ready = [false; 4];
-        poll.wait_until(due_ns).for_each(|position| ready[position] = true);
+        let waits = self.waits.take().or_else(|| self.list_waits().ok());
+        match &waits {
+            Some(waits) => waits.wait_until(due_ns, |position| ready[position] = true),
+            None => poll_until(due_ns, self.descriptors(), &mut ready),
+        }
+        self.waits = waits;
         if ready[0] {
             self.take_signals();
         }
@@ -190,6 +195,26 @@ impl Session {
         if ready[3] {
             self.answer_clients();
         }
+    }
+
+    /// Signals, marks, the end of the subject, clients; those that are not there are left out.
+    fn descriptors(&self) -> [Option<i32>; 4] {
+        let subject =
+            if let Subject::Attached(pidfd) = &self.subject { Some(pidfd.as_raw_fd()) } else { None };
+        [
+            Some(signals::raw(&self.signals)),
+            self.marks.as_ref().and_then(Marks::descriptor),
+            subject,
+            self.control.as_ref().map(Control::descriptor),
+        ]
+    }
+
+    fn list_waits(&self) -> std::io::Result<WaitList> {
+        let list = WaitList::new()?;
+        for (position, fd) in self.descriptors().into_iter().enumerate() {
+            fd.map_or(Ok(()), |fd| list.add(fd, position))?;
+        }
+        Ok(list)
     }
 
     fn answer_clients(&mut self) {
@@ -263,6 +288,9 @@ impl Session {
         if number == forward::SIGXFSZ && received.sender == own_pid() {
             return; // a limit on our files: a note of it would be the next write that is refused
         }
+        if number == forward::SIGCONT && self.sentinel.as_ref().is_some_and(|s| s.pid == received.sender) {
+            return; // we were to go on because the target does
+        }
         let Subject::Child(child) = self.subject else {
             self.stop_asked |= forward::asks_to_end(number);
             if is_job_control_stop(number) {
@@ -313,7 +341,13 @@ impl Session {
 
     fn stop(&mut self, signal: i32) {
         let since_ns = monotonic_ns();
+        if let (Some(sentinel), Subject::Child(child)) = (&mut self.sentinel, &self.subject) {
+            sentinel.guard(*child);
+        }
         signals::stop_by(signal);
+        if let Some(sentinel) = &mut self.sentinel {
+            sentinel.relieve();
+        }
         self.recorder.was_stopped(since_ns);
     }
 
@@ -326,7 +360,8 @@ impl Session {
     }
 
     pub fn reap(&mut self) {
-        if self.is_held() {
+        self.owes_reap = self.is_held();
+        if self.owes_reap {
             return; // the stops that a census waits for would come to us; the next tick looks again
         }
         while let Some(wait) = wait_any() {
@@ -421,6 +456,7 @@ impl Session {
         }
         let at_ns = mark.at_ns;
         self.recorder.append(&Record::Mark(mark));
+        self.recorder.look_closely();
         if let Some(step) = step {
             self.recorder.reset_peaks(step, at_ns);
         }
@@ -442,6 +478,15 @@ impl Unsampled {
         let event = EventKind::Unsampled { processes, user_us, system_us, minor_faults, maxrss_kib };
         (processes > 0).then_some(event)
     }
+}
+
+/// Where no list can be made (no descriptor is left).
+fn poll_until(due_ns: u64, descriptors: [Option<i32>; 4], ready: &mut [bool; 4]) {
+    let mut poll = PollSet::default();
+    for fd in descriptors {
+        poll.add(fd.unwrap_or(-1));
+    }
+    poll.wait_until(due_ns).for_each(|position| ready[position] = true);
 }
 
 /// The next tick on the grid; ticks that could not be held are skipped, not made up for in a burst.

@@ -4,14 +4,16 @@ use nilometer_kernel::parse::kind::{Kind, Summary};
 use nilometer_kernel::parse::smaps::Usage;
 use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::clock::{monotonic_ns, thread_cpu_ns};
-use nilometer_trace::record::{KindSum, Kinds, MappingKind, NamedMapping, Record, Shares};
+use nilometer_trace::record::{KindSum, Kinds, MappingKind, NamedMapping, ProcessSample, Record, Shares};
 
-use crate::bounds::Walk;
+use crate::bounds::{Walk, little_kib};
 use crate::budget::Budget;
-use crate::member::Member;
+use crate::member::{KindsRead, Member};
 
-/// No process is walked more often than this by the ordinary schedule.
+/// No process is walked more often than this by the ordinary schedule,
 const SHORTEST_PACE_NS: u64 = 1_000_000_000;
+/// and one that is as it was, this often.
+const QUIET_PACE_NS: u64 = 10_000_000_000;
 /// A change worth an early walk.
 const MUCH_KIB: u64 = 2 << 10;
 /// Above this many mappings the text of smaps costs more than the walk: the rollup alone is read.
@@ -37,9 +39,10 @@ impl Slow {
         if !self.enabled {
             return;
         }
+        let last_birth_ns = members.iter().map(|m| m.seen_ns).max().unwrap_or(0);
         let due = members
             .iter_mut()
-            .filter(|m| m.zombie_since_ns.is_none() && is_due(m, now_ns))
+            .filter(|m| m.zombie_since_ns.is_none() && is_due(m, now_ns, last_birth_ns))
             .max_by_key(|m| urgency(m, now_ns));
         if let Some(member) = due
             && self.budget.allows(now_ns, member.walk_cost_ns)
@@ -66,6 +69,7 @@ impl Slow {
         for member in members.iter_mut().filter(|m| m.zombie_since_ns.is_none()) {
             let now_ns = monotonic_ns();
             if now_ns < deadline_ns {
+                member.kinds = None;
                 self.walk(proc, member, now_ns, out);
             }
         }
@@ -74,8 +78,7 @@ impl Slow {
     fn walk(&mut self, proc: &Proc, member: &mut Member, now_ns: u64, out: &mut Vec<Record>) {
         let begin = thread_cpu_ns();
         self.walks += 1;
-        let kinds_too = member.mappings < MANY_MAPPINGS || self.walks.is_multiple_of(KINDS_EVERY);
-        let read = if kinds_too {
+        let read = if self.kinds_are_due(member, now_ns) {
             proc.read_kinds(member.visible_pid(), &mut self.buffer).map(|s| Read::Kinds(Box::new(s)))
         } else {
             proc.read_rollup(member.visible_pid(), &mut self.buffer).map(|r| Read::Rollup(Box::new(r)))
@@ -91,18 +94,52 @@ impl Slow {
         out.push(Record::Shares(shares));
         if let Read::Kinds(summary) = read {
             member.mappings = summary.mappings;
+            member.kinds = Some(KindsRead { at_ns: now_ns, then: member.sample });
             out.push(Record::Kinds(kinds(member.index, now_ns, cost_ns, *summary)));
+        }
+    }
+
+    /// The rollup, which tells PSS, is cheaper and enough for what is made as it was.
+    fn kinds_are_due(&self, member: &Member, now_ns: u64) -> bool {
+        match &member.kinds {
+            Some(_) if member.mappings >= MANY_MAPPINGS => self.walks.is_multiple_of(KINDS_EVERY),
+            Some(last) => {
+                let age_ns = now_ns.saturating_sub(last.at_ns);
+                age_ns >= QUIET_PACE_NS || is_made_otherwise(&last.then, &member.sample)
+            }
+            None => true,
         }
     }
 }
 
-/// Once a second, and sooner when it changed much: what a short run is made of is seen near its peak.
-fn is_due(member: &Member, now_ns: u64) -> bool {
+fn is_made_otherwise(then: &ProcessSample, now: &ProcessSample) -> bool {
+    let changed_kib = then.anon_kib.abs_diff(now.anon_kib)
+        + then.file_kib.abs_diff(now.file_kib)
+        + then.shmem_kib.abs_diff(now.shmem_kib);
+    changed_kib > little_kib(now.rss_kib())
+}
+
+/// Once a second when something can have changed, and sooner when much did: what a short run is made of is seen near
+/// its peak.
+fn is_due(member: &Member, now_ns: u64, last_birth_ns: u64) -> bool {
+    let Some(walk) = member.walk else { return is_due_again(member, now_ns) };
     let age_ns = now_ns.saturating_sub(member.walked_ns);
-    let rss = member.sample.rss_kib();
-    let changed = member.walk.map_or(rss, |walk| rss.abs_diff(walk.rss_kib));
-    let changed_much = changed > MUCH_KIB && changed > rss / 10;
-    age_ns >= SHORTEST_PACE_NS || (changed_much && age_ns >= SHORTEST_PACE_NS / 5)
+    let rss_kib = member.sample.rss_kib();
+    let changed_kib = rss_kib.abs_diff(walk.rss_kib);
+    let changed_much = changed_kib > MUCH_KIB && changed_kib > rss_kib / 10;
+    // A new process may share what was private; a fault may end the sharing.
+    let unshares = walk.hides_much() && member.sample.minor_faults != walk.minor_faults;
+    let has_news = changed_kib > little_kib(rss_kib) || walk.at_ns < last_birth_ns || unshares;
+    age_ns >= QUIET_PACE_NS
+        || (has_news && age_ns >= SHORTEST_PACE_NS)
+        || (changed_much && age_ns >= SHORTEST_PACE_NS / 5)
+}
+
+/// It could not be walked, or never was.
+fn is_due_again(member: &Member, now_ns: u64) -> bool {
+    let much = member.sample.rss_kib() > MUCH_KIB;
+    let pace_ns = if much { SHORTEST_PACE_NS / 5 } else { SHORTEST_PACE_NS };
+    now_ns.saturating_sub(member.walked_ns) >= pace_ns
 }
 
 /// Large changes first, then age; a process never walked comes before all.

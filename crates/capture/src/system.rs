@@ -7,7 +7,7 @@ use nilometer_kernel::parse::pressure::Pressure;
 use nilometer_kernel::read::cgroup::{Binding, Chain, Level, binding};
 use nilometer_kernel::read::device::{DeviceMemory, Devices};
 use nilometer_kernel::read::kept::KeptFile;
-use nilometer_kernel::read::system::SystemFiles;
+use nilometer_kernel::read::system::{Left, SystemFiles, read_left};
 use nilometer_kernel::sys::limits::page_bytes;
 use nilometer_trace::manifest::Limit;
 use nilometer_trace::record::{Column, Columns, Unit};
@@ -17,9 +17,28 @@ use crate::Error;
 /// Marks a value that was not to be had at this tick.
 pub const ABSENT: u64 = u64::MAX;
 /// How often the slower files are read.
-const SLOW_PACE_NS: u64 = 1_000_000_000;
+const SLOW_PACE_NS: u64 = 2_000_000_000;
+/// How often a control group without a limit is read: it binds nobody. Its limit is looked at as above.
+const UNLIMITED_PACE_NS: u64 = 5_000_000_000;
+/// The same while memory moves.
+const MOVING_PACE_NS: u64 = 1_000_000_000;
+/// Memory has moved when it did so by this share of the machine's, and this much at most.
+const MOVED_SHARE: u64 = 1024;
+const MOVED_BYTES: u64 = 16 << 20;
+/// Memory is short when less than this part of what binds is left.
+const SHORT_SHARE: u64 = 8;
 /// How often devices are asked; a driver call is no proc file.
 const DEVICE_PACE_NS: u64 = 1_000_000_000;
+
+/// What a look at the system brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// The last values hold, about.
+    Same,
+    New,
+    /// New, and so is the set of columns: [`System::columns`] must be logged.
+    NewColumns,
+}
 
 #[derive(Debug)]
 pub struct System {
@@ -34,6 +53,13 @@ pub struct System {
     pressure: Option<Pressure>,
     own_rss: u64,
     slow_ns: u64,
+    unlimited_ns: u64,
+    /// What was left, and what the tree held, when meminfo was last read.
+    left: Left,
+    tree_kib: u64,
+    /// Free swap at the last look, whether or not anything else was read.
+    swap: u64,
+    is_short: bool,
     devices: Devices,
     device_memory: Vec<DeviceMemory>,
     /// Of each device: what processes of the tree hold.
@@ -56,31 +82,69 @@ impl System {
             pressure: None,
             own_rss: ABSENT,
             slow_ns: 0,
+            unlimited_ns: 0,
+            left: Left::default(),
+            tree_kib: 0,
+            swap: 0,
+            is_short: false,
             devices: Devices::here(),
             device_memory: Vec::new(),
             device_tree: Vec::new(),
             devices_ns: 0,
         };
         system.read_devices(&[]);
-        system.read(SLOW_PACE_NS);
+        system.read(UNLIMITED_PACE_NS, 0, true);
         system.forget();
         Ok(system)
     }
 
-    /// Reads everything again. True when the set of columns changed and [`Self::columns`] must be logged.
+    /// Reads what can have changed; `tree_kib` is what the tree holds. `closely` leaves nothing out.
     ///
     /// What only adds up or moves slowly (vmstat, pressure averages, which the kernel renews every 2 s, groups
-    /// without a limit, our own size) is read at a slower pace: a proc file that has left the caches costs 20 µs.
-    pub fn read(&mut self, now_ns: u64) -> bool {
+    /// without a limit, our own size) is read at a slower pace; so is meminfo, and all but the usage of groups with a
+    /// limit, while nothing moves: a proc file that has left the caches costs 20 µs.
+    pub fn read(&mut self, now_ns: u64, tree_kib: u64, closely: bool) -> Reading {
         let slow = now_ns.saturating_sub(self.slow_ns) >= SLOW_PACE_NS;
-        let mut changed = self.files.read_meminfo(&mut self.meminfo, &mut self.buffer).unwrap_or(false);
+        let left = read_left().unwrap_or_default();
+        let swapped = left.swap != std::mem::replace(&mut self.swap, left.swap);
+        let moved = closely || self.is_short || self.has_moved(left, tree_kib);
+        if !moved && !slow {
+            return Reading::Same;
+        }
+        (self.left, self.tree_kib) = (left, tree_kib);
+        let mut new_columns = self.files.read_meminfo(&mut self.meminfo, &mut self.buffer).unwrap_or(false);
         if slow {
             self.slow_ns = now_ns;
-            changed |= self.read_slow_files();
+            new_columns |= self.read_slow_files();
         }
-        self.read_levels(slow);
+        self.read_levels(now_ns, slow, moved);
         self.gather();
-        changed
+        let Binding { limit, headroom, .. } = self.binding();
+        self.is_short = swapped || headroom < limit / SHORT_SHARE;
+        if new_columns { Reading::NewColumns } else { Reading::New }
+    }
+
+    /// Pages are taken from processes that wait, or may soon be.
+    pub fn is_short(&self) -> bool {
+        self.is_short
+    }
+
+    /// Where free memory stays low because the page cache has the rest, the tree's growth tells.
+    fn has_moved(&mut self, left: Left, tree_kib: u64) -> bool {
+        let much = (self.left.total / MOVED_SHARE).min(MOVED_BYTES);
+        left.free.abs_diff(self.left.free) > much
+            || left.swap != self.left.swap
+            || tree_kib.abs_diff(self.tree_kib) > much / 1024
+            || self.limited_group_has_moved(much)
+    }
+
+    fn limited_group_has_moved(&mut self, much: u64) -> bool {
+        let Some(chain) = &mut self.chain else { return false };
+        let mut limited = self.levels.iter().enumerate().filter(|(_, level)| level.limit != ABSENT);
+        limited.any(|(position, level)| {
+            chain.read_usage(position, &mut self.buffer).abs_diff(level.usage)
+                > much.min(level.limit / MOVED_SHARE)
+        })
     }
 
     fn read_slow_files(&mut self) -> bool {
@@ -92,11 +156,18 @@ impl System {
         changed
     }
 
-    fn read_levels(&mut self, slow: bool) {
+    fn read_levels(&mut self, now_ns: u64, slow: bool, moved: bool) {
         let Some(chain) = &mut self.chain else { return };
+        let pace_ns = if moved { MOVING_PACE_NS } else { UNLIMITED_PACE_NS };
+        let all = now_ns.saturating_sub(self.unlimited_ns) >= pace_ns;
+        if all {
+            self.unlimited_ns = now_ns;
+        }
         self.levels.resize(chain.levels(), Level::default());
         for (position, level) in self.levels.iter_mut().enumerate() {
-            if slow || level.limit != ABSENT {
+            let limited =
+                level.limit != ABSENT || (slow && chain.read_limit(position, &mut self.buffer) != ABSENT);
+            if all || limited {
                 *level = chain.read(position, &mut self.buffer);
             }
         }
@@ -105,6 +176,7 @@ impl System {
     /// The next reading leaves nothing out.
     pub fn forget(&mut self) {
         self.slow_ns = 0;
+        self.unlimited_ns = 0;
     }
 
     fn own_rss_bytes(&mut self) -> u64 {

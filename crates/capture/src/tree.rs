@@ -1,25 +1,29 @@
 //! Which processes belong to the run.
 //!
-//! The newest pid of the machine (`/proc/loadavg`) tells cheaply whether anything was made since the last
-//! look; only then the new pids themselves are examined, one by one. A slower scan of all of `/proc`
-//! catches what that misses (pids chosen out of order, wrap-around). A process belongs to the tree when
-//! its parent does, or when it became ours because its parent died (we are a subreaper).
+//! Only a member that runs can make a process. Then the newest pid of the machine (`ns_last_pid`) tells cheaply
+//! whether anything was made since the last look; only then the new pids themselves are examined, one by one. A
+//! slower scan of all of `/proc` catches what that misses (pids chosen out of order, wrap-around). A process belongs
+//! to the tree when its parent does, or when it became ours because its parent died (we are a subreaper).
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use nilometer_kernel::parse::environ;
 use nilometer_kernel::read::proc::{LastPid, Proc};
+use nilometer_kernel::read::system::has_tickless_processors;
+use nilometer_kernel::sys::clock::process_cpu_ns;
+use nilometer_kernel::sys::process::session_of;
 use nilometer_trace::record::{Process, ProcessEnd, ProcessUpdate, Record, Waited};
 
-use crate::member::{Look, Member};
+use crate::member::{Care, Look, Member};
 use crate::role::{self, DATA_WORKER_COMM, Evidence, RANK_VARIABLES};
 
 /// More new pids than this are looked up by one scan instead of one by one.
 const MOST_PROBES: i32 = 512;
 /// How often all of `/proc` is scanned.
-const FULL_SCAN_NS: u64 = 5_000_000_000;
+const FULL_SCAN_NS: u64 = 15_000_000_000;
 /// How often a member's command line is read again, for an `exec` that kept the short name.
-const REREAD_NS: u64 = 2_000_000_000;
+const REREAD_NS: u64 = 5_000_000_000;
 
 #[derive(Debug)]
 pub struct Tree {
@@ -30,8 +34,14 @@ pub struct Tree {
     own: Vec<i32>,
     /// The process whose descendants these are: our child, or the one attached to.
     root: i32,
+    /// Sessions of members that no member began.
+    sessions: Vec<i32>,
     single: bool,
     adopts: bool,
+    /// How closely members are looked at, at the next tick and later.
+    pub care: Care,
+    /// It may be asked how long a process has run: the numbers in `/proc` are those of system calls.
+    has_clocks: bool,
     next_index: u32,
     workers: u32,
     last_pid_file: Option<LastPid>,
@@ -52,14 +62,19 @@ impl Tree {
     /// `own` are the pids of this program; `adopts` when orphans of the tree are re-parented to it.
     pub fn new(proc: Proc, root: i32, own: Vec<i32>, single: bool, adopts: bool) -> Self {
         let last_pid_file = proc.open_last_pid();
+        // Where a processor has no tick, the clock of what runs on it stands for a second.
+        let has_clocks = proc.shows_our_namespace() && !has_tickless_processors(Path::new("/sys"));
         Self {
             proc,
             members: Vec::new(),
             pids: HashSet::new(),
             own,
             root,
+            sessions: Vec::new(),
             single,
             adopts,
+            care: Care::at_interval(0),
+            has_clocks,
             next_index: 0,
             workers: 0,
             last_pid_file,
@@ -112,12 +127,36 @@ impl Tree {
         self.own.extend(pid);
     }
 
-    /// Finds processes made since the last call.
-    pub fn discover(&mut self, now_ns: u64) {
-        if self.single {
-            return;
+    /// One tick: new processes, and the fast counters of every member.
+    pub fn turn(&mut self, now_ns: u64) {
+        let ran = self.note_cpu();
+        let scan_is_due = !self.single && now_ns.saturating_sub(self.scanned_ns) >= FULL_SCAN_NS;
+        let forked = (ran || scan_is_due || !self.unborn.is_empty()) && self.discover(now_ns);
+        let care = Care { closely: self.care.closely || !self.has_clocks, ..self.care };
+        self.look_at_all(now_ns, care, forked);
+    }
+
+    /// Did any member run since the last tick?
+    fn note_cpu(&mut self) -> bool {
+        let mut ran = !self.has_clocks;
+        for member in self.members.iter_mut().filter(|_| self.has_clocks) {
+            ran |= member.note_cpu();
         }
-        let newest = self.last_pid_file.as_ref().and_then(|file| file.read(&mut self.buffer));
+        ran
+    }
+
+    /// Finds processes made since the last call. True when any were made on this machine, or that cannot be told.
+    pub fn discover(&mut self, now_ns: u64) -> bool {
+        let newest = self.last_pid_file.as_ref().and_then(LastPid::read);
+        let given_out = newest.is_none() || newest != self.last_pid;
+        if !self.single {
+            self.find(newest, now_ns);
+        }
+        self.last_pid = newest;
+        given_out
+    }
+
+    fn find(&mut self, newest: Option<i32>, now_ns: u64) {
         let span = match (self.last_pid, newest) {
             (Some(before), Some(now)) => {
                 now.checked_sub(before).filter(|span| (0..=MOST_PROBES).contains(span))
@@ -133,7 +172,6 @@ impl Tree {
             Some(span) => self.probe(newest.unwrap_or(0) - span + 1, span, now_ns),
             None => self.scan(now_ns),
         }
-        self.last_pid = newest;
         if now_ns.saturating_sub(self.scanned_ns) >= FULL_SCAN_NS {
             self.scan(now_ns);
         }
@@ -167,6 +205,14 @@ impl Tree {
         if self.pids.contains(&pid) || self.own.contains(&pid) {
             return false;
         }
+        // Asked first, because it costs a fiftieth: most numbers are of threads, or of processes that have ended.
+        if self.has_clocks && process_cpu_ns(pid).is_none() {
+            self.unborn.push(pid);
+            return false;
+        }
+        if self.has_clocks && self.is_of_foreign_session(pid) {
+            return false;
+        }
         let Ok(status) = self.proc.read_status(pid, &mut self.buffer) else {
             self.unborn.push(pid);
             return false;
@@ -179,6 +225,21 @@ impl Tree {
         ours
     }
 
+    /// A process has the session of its parent until it begins one, which is named after it: nobody of the tree is in
+    /// the session of a process that is not of the tree, but for those that a member was found in.
+    fn is_of_foreign_session(&self, pid: i32) -> bool {
+        session_of(pid).is_some_and(|leader| {
+            leader != pid && self.foreign.contains(&leader) && !self.sessions.contains(&leader)
+        })
+    }
+
+    fn note_session(&mut self, pid: i32) {
+        let session = session_of(pid).filter(|leader| !self.pids.contains(leader));
+        if !session.is_none_or(|leader| self.sessions.contains(&leader)) {
+            self.sessions.extend(session);
+        }
+    }
+
     fn add(&mut self, pid: i32, parent_pid: i32, now_ns: u64) {
         let Ok(mut member) = Member::open(&self.proc, self.next_index, pid, now_ns, &mut self.buffer) else {
             return;
@@ -189,6 +250,7 @@ impl Tree {
         self.next_index += 1;
         self.tell_role(&mut member);
         self.pids.insert(pid);
+        self.note_session(pid);
         self.foreign.remove(&pid);
         self.pending.push(Record::Process(Process {
             index: member.index,
@@ -239,12 +301,20 @@ impl Tree {
         Some((name, String::from_utf8_lossy(value).into_owned()))
     }
 
-    /// Reads the fast counters of every member; members that ended are moved out.
+    /// Reads all there is to read of every member; members that ended are moved out.
     pub fn look(&mut self, now_ns: u64) {
+        self.look_at_all(now_ns, Care { closely: true, ..self.care }, true);
+    }
+
+    /// `forked`: somebody made a process. Of our own children we want to know at once whether it was them: what
+    /// `wait4` will say of their size is then perhaps a child's.
+    fn look_at_all(&mut self, now_ns: u64, care: Care, forked: bool) {
+        let us = self.own.first().copied();
         let reread = now_ns.saturating_sub(self.reread_ns) >= REREAD_NS;
         let mut position = 0;
         while let Some(member) = self.members.get_mut(position) {
-            match member.look(&self.proc, now_ns, &mut self.buffer) {
+            let closely = care.closely || (forked && us == Some(member.parent_pid));
+            match member.look(&self.proc, now_ns, Care { closely, ..care }, &mut self.buffer) {
                 Look::Gone => self.end(position, now_ns, None),
                 Look::Zombie => {
                     member.zombie_since_ns.get_or_insert(now_ns);

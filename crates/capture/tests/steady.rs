@@ -83,17 +83,16 @@ fn allocations(single: bool, members: usize) -> Vec<u64> {
     let tree = Tree::new(Proc::default(), root, Vec::new(), single, false);
     let mut recorder = Recorder::start(directory.path(), &options, tree, system).expect("recorder");
     assert!(recorder.tree.begin(monotonic_ns()));
-    let newest = Proc::default().open_last_pid().expect("loadavg");
-    let mut buffer = Vec::with_capacity(8192);
+    let newest = Proc::default().open_last_pid().expect("newest pid");
     let mut quiet = Vec::with_capacity(200);
     for tick in 0..400 {
-        let pid = newest.read(&mut buffer);
+        let pid = newest.read();
         recorder.tick(); // looks at what came up since the last round,
         recorder.tick(); // and once more at what was not there yet
         let before = ALLOCATIONS.get();
         recorder.tick();
         let allocated = ALLOCATIONS.get() - before;
-        if tick >= 200 && newest.read(&mut buffer) == pid {
+        if tick >= 200 && newest.read() == pid {
             quiet.push(allocated);
         }
     }

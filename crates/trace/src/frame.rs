@@ -91,12 +91,19 @@ pub(crate) fn encode_numbered(
     if bytes > MAX_PAYLOAD_BYTES {
         return Err(Error::TooLong { bytes });
     }
-    out[..2].copy_from_slice(&MAGIC);
-    out[2] = kind;
-    out[4..8].copy_from_slice(&(bytes as u32).to_le_bytes());
-    let crc = checksum(out);
-    out[8..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
+    seal(out, kind);
     Ok(())
+}
+
+/// Fills in the header of a frame: the first [`HEADER_BYTES`] of `frame`, before a payload that is not too long.
+pub(crate) fn seal(frame: &mut [u8], kind: u8) {
+    let bytes = frame.len() - HEADER_BYTES;
+    frame[..2].copy_from_slice(&MAGIC);
+    frame[2] = kind;
+    frame[3] = 0;
+    frame[4..8].copy_from_slice(&(bytes as u32).to_le_bytes());
+    let crc = checksum(frame);
+    frame[8..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
 }
 
 /// Over a whole frame of at least a header.

@@ -21,6 +21,7 @@ pub const ALRM: i32 = 14;
 pub const TERM: i32 = 15;
 pub const CONT: i32 = 18;
 pub const STOP: i32 = 19;
+pub const TSTP: i32 = 20;
 pub const WINCH: i32 = 28;
 pub const REALTIME: i32 = 36;
 pub const MARKER: i32 = 44;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::control::after_ticks;
 use crate::harness::{Dialogue, Lab, Run, c_program, finish_child, skip, text};
 use crate::limited::Limited;
-use crate::onlooker::{KILL, STOP, has_ended, is_stopped, send, stat, until};
+use crate::onlooker::{KILL, STOP, children, has_ended, is_stopped, send, stat, until};
 use crate::watched::{MIB, Watched, assert_near, bytes, counter_slack, number_of, process};
 
 const WATCHDOG: i32 = 75;
@@ -329,5 +329,21 @@ fn killing_nilo_while_the_tree_is_stopped_lets_it_go_on() {
     until("the target has ended", || has_ended(pid));
     // What was recorded until then is readable, and says why the tree was stopped.
     assert_eq!(run.report["data_end"]["clean"], false);
+    assert_eq!(events(&run.report, "limit").len(), 1, "{:#}", run.report["events"]);
+}
+
+/// A parent after `vfork` cannot be stopped before its child is done; it must not stop then.
+#[test]
+fn what_could_not_be_stopped_is_not_stopped_later() {
+    let lab = Lab::new();
+    let options = ["--max-rss", "100M", "--grace", "60s"];
+    let mut watched = Watched::start_program(&lab, &options, "vfork_wait.c", &[]);
+    let parent = watched.number("ready") as i32;
+    let child = children(parent).first().expect("a child").0;
+    watched.dialogue.say("grow");
+    until("the child stands still", || stat(child).is_some_and(|s| s.state == 't'));
+    until("the child goes on", || stat(child).is_some_and(|s| s.state != 't'));
+    assert_eq!(watched.order("end", "answer"), 1);
+    let run = watched.end();
     assert_eq!(events(&run.report, "limit").len(), 1, "{:#}", run.report["events"]);
 }

@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::counter::{Counter, counter_program, ready};
 use crate::harness::{Dialogue, Lab, finish, finish_child, nilo_binary, text};
 use crate::onlooker::{
-    ALRM, CONT, HUP, INT, KILL, QUIT, REALTIME, STOP, TERM, USR1, USR2, WINCH, has_ended, is_stopped, send,
-    sentinel_of, stat, until,
+    ALRM, CONT, HUP, INT, KILL, QUIT, REALTIME, STOP, TERM, TSTP, USR1, USR2, WINCH, has_ended, is_stopped,
+    send, sentinel_of, stat, until,
 };
 
 const FORWARDED: [i32; 10] = [HUP, INT, QUIT, USR1, USR2, ALRM, TERM, CONT, WINCH, REALTIME];
@@ -241,6 +241,33 @@ fn a_stopped_nilo_does_not_stop_the_target() {
     send(counter.nilo, CONT);
     assert_eq!(counter.counts(), "18=1");
     assert_eq!(counter.exit(7).status.code(), Some(7));
+}
+
+/// Nothing that the target does reaches us while we are stopped; our helper notices.
+#[test]
+fn a_target_that_is_stopped_and_continued_alone_takes_nilo_along() {
+    let lab = Lab::new();
+    let mut counter = grouped(&lab);
+    for round in 1..=2 {
+        send(counter.target, TSTP);
+        until("both are stopped", || is_stopped(counter.nilo) && is_stopped(counter.target));
+        send(counter.target, CONT);
+        until("both go on", || !is_stopped(counter.nilo) && !is_stopped(counter.target));
+        assert_eq!(counter.counts(), format!("18={round}"), "ours is not passed on");
+    }
+    assert_eq!(counter.exit(7).status.code(), Some(7));
+    let report = lab.report(&lab.path("run.nilo"));
+    assert_eq!(events(&report, "gap").len(), 2, "{:#}", report["events"]);
+}
+
+#[test]
+fn a_stopped_target_that_is_killed_ends_nilo() {
+    let lab = Lab::new();
+    let counter = grouped(&lab);
+    send(counter.target, TSTP);
+    until("both are stopped", || is_stopped(counter.nilo) && is_stopped(counter.target));
+    send(counter.target, KILL);
+    assert_eq!(counter.dialogue.end().status.code(), Some(128 + KILL));
 }
 
 #[test]

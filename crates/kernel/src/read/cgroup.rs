@@ -155,6 +155,16 @@ impl Chain {
         self.groups.get(level).map_or("", |group| &group.path)
     }
 
+    /// The limit of a level alone: a tenth of the whole reading. `u64::MAX` = none.
+    pub fn read_limit(&self, level: usize, buffer: &mut Vec<u8>) -> u64 {
+        self.groups.get(level).map_or(u64::MAX, |group| group.read_limit(buffer))
+    }
+
+    /// The usage of a level alone; 0 if it cannot be read.
+    pub fn read_usage(&self, level: usize, buffer: &mut Vec<u8>) -> u64 {
+        self.groups.get(level).and_then(|group| single(Some(&group.usage), buffer)).unwrap_or(0)
+    }
+
     /// Reads a level anew. What is missing (a file this kernel does not have, a removed group) is 0 or none.
     pub fn read(&mut self, level: usize, buffer: &mut Vec<u8>) -> Level {
         match (self.groups.get_mut(level), self.version) {
@@ -253,14 +263,20 @@ impl Group {
         })
     }
 
+    /// v2 says `max`, which is no number, where there is none.
+    fn read_limit(&self, buffer: &mut Vec<u8>) -> u64 {
+        single(self.limit.as_ref(), buffer).filter(|limit| *limit < V1_NO_LIMIT).unwrap_or(u64::MAX)
+    }
+
     fn read_v2(&mut self, buffer: &mut Vec<u8>) -> Level {
+        let limit = self.read_limit(buffer);
         let (stat, events) = (&mut self.stat_fields, &mut self.event_fields);
         refresh(stat, self.stat.as_ref(), buffer);
         refresh(events, self.events.as_ref(), buffer);
         let mut value = |file: Option<&KeptFile>| single(file, buffer);
         Level {
             usage: value(Some(&self.usage)).unwrap_or(0),
-            limit: value(self.limit.as_ref()).unwrap_or(u64::MAX), // `max` is no number
+            limit,
             high: value(self.high.as_ref()).unwrap_or(u64::MAX),
             reclaimable: stat.get("inactive_file").unwrap_or(0),
             shmem: stat.get("shmem").unwrap_or(0),
@@ -274,12 +290,12 @@ impl Group {
     }
 
     fn read_v1(&mut self, buffer: &mut Vec<u8>) -> Level {
+        let limit = self.read_limit(buffer);
         let (stat, events) = (&mut self.stat_fields, &mut self.event_fields);
         refresh(stat, self.stat.as_ref(), buffer);
         refresh(events, self.events.as_ref(), buffer);
         let mut value = |file: Option<&KeptFile>| single(file, buffer);
         let unlimited = |value: Option<u64>| value.filter(|v| *v < V1_NO_LIMIT).unwrap_or(u64::MAX);
-        let limit = unlimited(value(self.limit.as_ref()));
         let both = unlimited(value(self.swap_limit.as_ref())); // memory and swap together
         Level {
             usage: value(Some(&self.usage)).unwrap_or(0),

@@ -38,6 +38,16 @@ impl KeptFile {
         };
         length.map(|n| &buffer[..n]).map_err(|e| Error::from_io(&self.path, e))
     }
+
+    /// The beginning, as far as it goes into `buffer`. A file of `/proc/sys` costs the kernel memory of the size that is
+    /// asked for.
+    pub fn read_start<'b>(&self, buffer: &'b mut [u8]) -> Result<&'b [u8], Error> {
+        let length = match &self.file {
+            Some(file) => file.read_at(buffer, 0),
+            None => File::open(&self.path).and_then(|file| file.read_at(buffer, 0)),
+        };
+        length.map(|n| &buffer[..n]).map_err(|e| Error::from_io(&self.path, e))
+    }
 }
 
 /// One `pread` is enough while the buffer is larger than the file; a full buffer is doubled and filled on.

@@ -11,8 +11,9 @@ use crate::parse::kind::{KindSums, Summary};
 use crate::parse::maps::Mapping;
 use crate::parse::smaps::{self, Rollup, Usage};
 use crate::parse::stat::{self, Stat};
+use crate::parse::statm::{self, Statm};
 use crate::parse::status::{self, Status};
-use crate::parse::{environ, loadavg, scan};
+use crate::parse::{environ, last_pid, scan};
 
 /// Longest command line or environment that is read; both may be megabytes.
 const LONGEST_LIST: usize = 1 << 20;
@@ -40,6 +41,12 @@ impl Proc {
         &self.root
     }
 
+    /// Are its process numbers those of our system calls? Not if it was mounted for another pid namespace.
+    pub fn shows_our_namespace(&self) -> bool {
+        let own = std::process::id().to_string();
+        std::fs::read_link(self.root.join("self")).is_ok_and(|link| link.as_os_str() == own.as_str())
+    }
+
     fn file(&self, pid: i32, name: &str) -> PathBuf {
         self.root.join(format!("{pid}/{name}"))
     }
@@ -48,7 +55,8 @@ impl Proc {
     pub fn process(&self, pid: i32) -> Result<ProcessFiles, Error> {
         let status = KeptFile::open(self.file(pid, "status"))?;
         let stat = KeptFile::open(self.file(pid, "stat"))?;
-        Ok(ProcessFiles { pid, status, stat })
+        let statm = KeptFile::open(self.file(pid, "statm"))?;
+        Ok(ProcessFiles { pid, status, stat, statm })
     }
 
     /// Identity of a process that may not be worth keeping open.
@@ -147,9 +155,11 @@ impl Proc {
         Ok(entries.flatten().filter_map(|e| whole_number(e.file_name().as_bytes())).collect())
     }
 
-    /// The newest pid; `None` where the file is hidden (some sandboxes).
+    /// The newest pid; `None` where the files are hidden (some sandboxes).
     pub fn open_last_pid(&self) -> Option<LastPid> {
-        KeptFile::open(self.root.join("loadavg")).ok().map(LastPid)
+        // The first (with `CONFIG_CHECKPOINT_RESTORE`) is cheaper: the other adds up the queues of all processors.
+        let open = |name| KeptFile::open(self.root.join(name)).ok();
+        open("sys/kernel/ns_last_pid").or_else(|| open("loadavg")).map(LastPid)
     }
 }
 
@@ -161,13 +171,13 @@ fn whole_number(name: &[u8]) -> Option<i32> {
         .and_then(|n| i32::try_from(n).ok())
 }
 
-/// `/proc/loadavg`, kept open.
+/// `/proc/sys/kernel/ns_last_pid` or `/proc/loadavg`, kept open.
 #[derive(Debug)]
 pub struct LastPid(KeptFile);
 
 impl LastPid {
-    pub fn read(&self, buffer: &mut Vec<u8>) -> Option<i32> {
-        self.0.read(buffer).ok().and_then(loadavg::parse_last_pid)
+    pub fn read(&self) -> Option<i32> {
+        self.0.read_start(&mut [0; 64]).ok().and_then(last_pid::parse)
     }
 }
 
@@ -177,6 +187,7 @@ pub struct ProcessFiles {
     pid: i32,
     status: KeptFile,
     stat: KeptFile,
+    statm: KeptFile,
 }
 
 impl ProcessFiles {
@@ -190,6 +201,10 @@ impl ProcessFiles {
 
     pub fn read_stat(&self, buffer: &mut Vec<u8>) -> Result<Stat, Error> {
         stat::parse(self.stat.read(buffer)?)
+    }
+
+    pub fn read_statm(&self, buffer: &mut Vec<u8>) -> Result<Statm, Error> {
+        statm::parse(self.statm.read(buffer)?)
     }
 }
 
@@ -210,7 +225,10 @@ mod tests {
             status.rss_anon_kib.unwrap() + status.rss_file_kib.unwrap() + status.rss_shmem_kib.unwrap();
         assert_eq!(rss, parts, "VmRSS is the sum of its kinds");
         assert_eq!(files.read_stat(&mut buffer).unwrap().pid, pid);
+        let statm = files.read_statm(&mut buffer).unwrap();
+        assert!(statm.anon() > 0 && statm.text > 0 && statm.size > statm.resident);
         assert!(proc.list_pids().unwrap().contains(&pid));
+        assert!(proc.shows_our_namespace());
         assert!(!proc.read_arguments(pid).unwrap().is_empty());
     }
 
@@ -226,6 +244,7 @@ mod tests {
         child.wait().unwrap();
         assert!(files.read_status(&mut buffer).unwrap_err().is_gone());
         assert!(files.read_stat(&mut buffer).unwrap_err().is_gone());
+        assert!(files.read_statm(&mut buffer).unwrap_err().is_gone());
     }
 
     #[test]
@@ -235,10 +254,9 @@ mod tests {
 
     #[test]
     fn the_newest_pid_moves_when_a_process_is_made() {
-        let mut buffer = Vec::new();
         let last = Proc::default().open_last_pid().unwrap();
-        let before = last.read(&mut buffer).unwrap();
+        let before = last.read().unwrap();
         std::process::Command::new("true").status().unwrap();
-        assert_ne!(last.read(&mut buffer).unwrap(), before);
+        assert_ne!(last.read().unwrap(), before);
     }
 }

@@ -43,6 +43,28 @@ impl SystemFiles {
     }
 }
 
+/// What is left, in bytes: one system call, a tenth of `/proc/meminfo`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Left {
+    pub total: u64,
+    /// `MemFree`.
+    pub free: u64,
+    /// `SwapFree`.
+    pub swap: u64,
+}
+
+pub fn read_left() -> Option<Left> {
+    let info = nix::sys::sysinfo::sysinfo().ok()?;
+    Some(Left { total: info.ram_total(), free: info.ram_unused(), swap: info.swap_free() })
+}
+
+/// Are there processors that run without a tick (`nohz_full=`, since Linux 3.10)? CPU time that is used on them is
+/// told up to a second late (`sched_tick_remote`, kernel/sched/core.c).
+pub fn has_tickless_processors(sys_root: &Path) -> bool {
+    let list = std::fs::read(sys_root.join("devices/system/cpu/nohz_full")).unwrap_or_default();
+    list.iter().any(u8::is_ascii_digit) // `(null)` or nothing where there are none
+}
+
 /// Bytes in use of each mounted tmpfs, by mount point; each file system once.
 pub fn read_tmpfs_usage(proc_root: &Path) -> BTreeMap<PathBuf, u64> {
     let mut buffer = Vec::new();
@@ -94,11 +116,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn processors_without_a_tick_are_listed() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(!has_tickless_processors(root.path()), "an older kernel");
+        let cpu = root.path().join("devices/system/cpu");
+        std::fs::create_dir_all(&cpu).unwrap();
+        for (text, expected) in [("(null)\n", false), ("\n", false), ("2-63\n", true)] {
+            std::fs::write(cpu.join("nohz_full"), text).unwrap();
+            assert_eq!(has_tickless_processors(root.path()), expected);
+        }
+    }
+
+    #[test]
     fn the_machine_has_memory() {
         let files = SystemFiles::open(Path::new("/proc")).unwrap();
         let (mut table, mut buffer) = (FieldTable::all(), Vec::new());
         assert!(files.read_meminfo(&mut table, &mut buffer).unwrap());
         let total = table.get("MemTotal").unwrap();
+        let left = read_left().unwrap();
+        assert_eq!(left.total, total * 1024);
+        assert!(left.free < left.total);
         assert!(table.get("MemFree").unwrap() < total);
         assert!(!files.read_meminfo(&mut table, &mut buffer).unwrap(), "same layout the second time");
         let mut vmstat = FieldTable::only(crate::parse::fields::tells_of_pressure);

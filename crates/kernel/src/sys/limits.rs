@@ -24,7 +24,7 @@ impl OpenFiles {
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
     }
 
-    /// Two descriptors per watched process add up: use all that the hard limit allows (at most 1 Mi).
+    /// Three descriptors per watched process add up: use all that the hard limit allows (at most 1 Mi).
     pub fn raise(&self) {
         Self { soft: self.hard.min(1 << 20), hard: self.hard }.set();
     }

@@ -22,6 +22,7 @@ pub mod process;
 pub mod pty;
 pub mod sentinel;
 pub mod signals;
+pub mod slate;
 pub mod stop;
 pub mod terminal;
 mod traced;

@@ -74,6 +74,11 @@ pub fn adopt_orphans() -> std::io::Result<()> {
     Ok(nix::sys::prctl::set_child_subreaper(true)?)
 }
 
+/// The session of a process, named after the process that began it.
+pub fn session_of(pid: i32) -> Option<i32> {
+    nix::unistd::getsid(Some(nix::unistd::Pid::from_raw(pid))).ok().map(nix::unistd::Pid::as_raw)
+}
+
 pub fn own_pid() -> i32 {
     std::process::id() as i32
 }

@@ -4,17 +4,22 @@
 //! already and forwarding it would deliver it twice (PyTorch Lightning takes a second SIGINT as a hard
 //! kill). Nothing in `siginfo` tells the two apart, but a third member of the group does: if it got the
 //! signal as well, the group got it. It holds none of the user's descriptors and dies with us.
+//!
+//! It has a second duty: when the target is stopped as a job we stop too, and somebody may continue or end the target
+//! alone. Then it continues us ([`Sentinel::guard`]).
 
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use super::check;
 use super::launch::close_from;
 use super::limits::Usage;
+use super::poll::PollSet;
 use super::process::wait_for;
 use super::signals::{Mask, SignalFd, is_queued, send};
+use super::{check, clock::monotonic_ns};
+use crate::parse::stat;
 
 #[derive(Debug)]
 pub struct Sentinel {
@@ -26,6 +31,11 @@ pub struct Sentinel {
 /// A sentinel that does not answer for so long is stopped or starved. A signal is rare and one that arrives
 /// twice does harm, so this is patient.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// Between two looks at a stopped target.
+const LOOK_NS: u64 = 50_000_000;
+/// Questions that are no signal numbers.
+const GUARD: u8 = 128;
+const RELIEVE: u8 = 129;
 
 impl Sentinel {
     /// Forks the sentinel. Must be called while this process has one thread, with `mask` blocked.
@@ -49,6 +59,19 @@ impl Sentinel {
         // Closing the line is not enough: it may be stopped.
         let _ = send(self.pid, libc::SIGKILL);
         wait_for(self.pid).map(|wait| wait.usage).unwrap_or_default()
+    }
+
+    /// From now on we are continued when we are stopped and our child `target` is not, whether it runs or has ended.
+    pub fn guard(&mut self, target: i32) {
+        self.asked = self.asked.wrapping_add(1);
+        let [a, b, c, d] = target.to_ne_bytes();
+        let _ = self.line.write_all(&[self.asked, GUARD, a, b, c, d]);
+    }
+
+    /// No more.
+    pub fn relieve(&mut self) {
+        self.asked = self.asked.wrapping_add(1);
+        let _ = self.line.write_all(&[self.asked, RELIEVE]);
     }
 
     /// Did the sentinel get `signal` since it was last asked? `None` when it does not answer.
@@ -78,6 +101,18 @@ fn watch(mask: &Mask, line: &OwnedFd, parent: u32) {
     let mut seen = [0u32; 65];
     let mut question = [0u8; 2];
     while line.read_exact(&mut question).is_ok() {
+        match question[1] {
+            GUARD => {
+                let mut target = [0u8; 4];
+                if line.read_exact(&mut target).is_err() {
+                    return;
+                }
+                watch_over(parent as i32, i32::from_ne_bytes(target), &line);
+                continue;
+            }
+            RELIEVE => continue,
+            _ => {}
+        }
         while let Some(signal) = signals.next() {
             note(&mut seen, signal.number);
         }
@@ -86,6 +121,25 @@ fn watch(mask: &Mask, line: &OwnedFd, parent: u32) {
             return;
         }
     }
+}
+
+/// Until something is said on the line.
+fn watch_over(parent: i32, target: i32, line: &UnixStream) {
+    loop {
+        let mut poll = PollSet::default();
+        poll.add(line.as_raw_fd());
+        if poll.wait_until(monotonic_ns() + LOOK_NS).next().is_some() {
+            return;
+        }
+        if !is_stopped(target) && is_stopped(parent) {
+            let _ = send(parent, libc::SIGCONT);
+        }
+    }
+}
+
+fn is_stopped(pid: i32) -> bool {
+    let text = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat::parse(&text).is_ok_and(|stat| stat.state == b'T')
 }
 
 fn note(seen: &mut [u32; 65], signal: i32) {

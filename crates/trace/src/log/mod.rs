@@ -2,8 +2,8 @@
 //!
 //! Every tick is on disk (in the page cache) when [`LogWriter::tick`] returns: SIGKILL of the writer loses
 //! at most the tick being written. `open.nlog` has two slots written in turn, because a kill can tear a
-//! `pwrite` of more than a page (`generic_perform_write` checks for fatal signals between folios); the slot
-//! of the tick before stays whole.
+//! write (between two stores into a mapping, or between two pages of a `pwrite`: `generic_perform_write` checks
+//! for fatal signals between folios); the slot of the tick before stays whole.
 //!
 //! Order in the file: a record that says what ticks mean (columns, processes) or what happened closes the
 //! open block first, so it stands before the ticks that follow it. [`Record::Shares`], [`Record::Kinds`],
@@ -21,6 +21,7 @@ mod tail;
 mod tests;
 
 use std::{
+    fmt,
     fs::{self, File, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt,
@@ -30,7 +31,7 @@ use std::{
 use self::tail::{Disk, Tail};
 use crate::{
     Error,
-    frame::{self, HEADER_BYTES, Kind},
+    frame::HEADER_BYTES,
     manifest::{LOG_FILE, OPEN_BLOCK_FILE, RESERVE_FILE},
     rare,
     record::{End, Event, EventKind, Record},
@@ -77,6 +78,8 @@ pub struct LogWriter {
     directory: PathBuf,
     log: Tail,
     open: Box<dyn Disk>,
+    /// A cheaper way to the same file, until it fails.
+    slots: Option<Box<dyn Slots>>,
     second_slot: bool,
     block: BlockEncoder,
     /// The frame being written; reused.
@@ -93,14 +96,29 @@ pub struct LogWriter {
     written_bytes: u64,
 }
 
+/// Another way to write `open.nlog`, such as a memory mapping. What it has taken must survive the writer.
+pub trait Slots: fmt::Debug + Send {
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
+}
+
 impl LogWriter {
     /// Creates the files of a run in an existing directory that has none yet.
     pub fn create(directory: &Path) -> Result<Self, Error> {
+        Self::create_with(directory, |_| None)
+    }
+
+    /// The same; `slots` is given `open.nlog` in its full length.
+    pub fn create_with(
+        directory: &Path,
+        slots: impl FnOnce(&File) -> Option<Box<dyn Slots>>,
+    ) -> Result<Self, Error> {
         let log = create_new(directory, LOG_FILE)?;
         // Both are written in full now, so that rewriting the open block later needs no new disk blocks.
         let open = filled(directory, OPEN_BLOCK_FILE, 2 * SLOT_BYTES as usize)?;
         filled(directory, RESERVE_FILE, RESERVE_BYTES)?;
+        let slots = slots(&open);
         let mut writer = Self::over(directory, Box::new(log), Box::new(open));
+        writer.slots = slots;
         writer.written_bytes = 2 * SLOT_BYTES + RESERVE_BYTES as u64;
         Ok(writer)
     }
@@ -110,6 +128,7 @@ impl LogWriter {
             directory: directory.to_owned(),
             log: Tail::new(log),
             open,
+            slots: None,
             second_slot: false,
             block: BlockEncoder::new(),
             frame: Vec::with_capacity(16 << 10),
@@ -191,17 +210,27 @@ impl LogWriter {
     }
 
     fn save_open_block(&mut self) -> Result<(), Error> {
-        self.frame_block()?;
-        let offset = if self.second_slot { SLOT_BYTES } else { 0 };
-        match self.open.write_all_at(&self.frame, offset) {
-            Ok(()) => {
+        match self.write_slot() {
+            Ok(bytes) => {
                 self.second_slot = !self.second_slot;
-                self.written_bytes += self.frame.len() as u64;
+                self.written_bytes += bytes as u64;
                 Ok(())
             }
             // The tick is still in the block and will be written with the next one.
             Err(source) => Err(Error::Io { path: self.directory.join(OPEN_BLOCK_FILE), source }),
         }
+    }
+
+    fn write_slot(&mut self) -> io::Result<usize> {
+        let offset = if self.second_slot { SLOT_BYTES } else { 0 };
+        let frame = self.block.frame();
+        if let Some(slots) = &mut self.slots {
+            if slots.write_at(frame, offset).is_ok() {
+                return Ok(frame.len());
+            }
+            self.slots = None;
+        }
+        self.open.write_all_at(frame, offset).map(|()| frame.len())
     }
 
     fn close_block(&mut self) -> Result<(), Error> {
@@ -210,18 +239,11 @@ impl LogWriter {
             self.block.clear();
             return Ok(());
         }
-        self.frame_block()?;
+        self.frame.clear();
+        self.frame.extend_from_slice(self.block.frame());
         let ticks = self.block.ticks();
         self.block.clear();
         self.store(Dropped { ticks, records: 0 }, BACKLOG_BLOCKS_BYTES)
-    }
-
-    fn frame_block(&mut self) -> Result<(), Error> {
-        let payload = self.block.payload();
-        frame::encode(&mut self.frame, Kind::Ticks, |out| {
-            out.extend_from_slice(payload);
-            Ok(())
-        })
     }
 
     /// Writes `self.frame` behind what still waits, or lets it wait, or drops it.
@@ -299,7 +321,8 @@ fn ordered_by_place(record: &Record) -> bool {
 
 fn create_new(directory: &Path, name: &str) -> Result<File, Error> {
     let path = directory.join(name);
-    let result = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    // Readable too, because a mapping is.
+    let result = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
     result.map_err(|source| Error::Io { path, source })
 }
 

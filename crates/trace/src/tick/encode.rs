@@ -5,6 +5,7 @@ use super::{
     MEMORY_IN_KIB, Rough, SYSTEM, Samples, TREE, TREE_IN_KIB, TickRef, expected_hwm, fields,
 };
 use crate::{
+    frame::{self, HEADER_BYTES, Kind},
     record::{Bounds, Phase, ProcessSample},
     varint::{put, put_signed},
 };
@@ -12,7 +13,8 @@ use crate::{
 /// The open block.
 #[derive(Debug)]
 pub struct BlockEncoder {
-    payload: Vec<u8>,
+    /// Room for the header, then the payload: the frame is made where it stands.
+    frame: Vec<u8>,
     seq: u64,
     ticks: u64,
     first_ns: u64,
@@ -35,7 +37,7 @@ impl BlockEncoder {
     /// An empty block with number 1.
     pub fn new() -> Self {
         Self {
-            payload: Vec::with_capacity(16 << 10),
+            frame: empty_frame(),
             seq: 1,
             ticks: 0,
             first_ns: 0,
@@ -58,10 +60,10 @@ impl BlockEncoder {
         if self.full {
             return Err(Error::Full);
         }
-        let before = self.payload.len();
+        let before = self.frame.len();
         self.put_tick(tick);
-        if self.payload.len() > MAX_BLOCK_BYTES {
-            self.payload.truncate(before);
+        if self.len() > MAX_BLOCK_BYTES {
+            self.frame.truncate(before);
             self.full = true;
             return Err(Error::Full);
         }
@@ -70,15 +72,15 @@ impl BlockEncoder {
     }
 
     fn put_tick(&mut self, tick: TickRef<'_>) {
-        if self.payload.is_empty() {
-            put(&mut self.payload, self.seq);
-            put(&mut self.payload, tick.at_ns);
+        if self.is_empty() {
+            put(&mut self.frame, self.seq);
+            put(&mut self.frame, tick.at_ns);
             (self.first_ns, self.last_ns) = (tick.at_ns, tick.at_ns);
         }
-        put(&mut self.payload, tick.at_ns.wrapping_sub(self.last_ns));
+        put(&mut self.frame, tick.at_ns.wrapping_sub(self.last_ns));
         self.last_ns = tick.at_ns;
-        let flags_at = self.payload.len();
-        self.payload.push(0);
+        let flags_at = self.frame.len();
+        self.frame.push(0);
         let mut flags = match tick.phase {
             Phase::Before => 0,
             Phase::During => 1,
@@ -91,7 +93,7 @@ impl BlockEncoder {
         if let Some(tree) = tick.tree {
             flags |= TREE | self.put_tree(rough.distance(tree));
         }
-        self.payload[flags_at] = flags;
+        self.frame[flags_at] = flags;
     }
 
     fn put_tree(&mut self, distance: Bounds) -> u8 {
@@ -99,8 +101,8 @@ impl BlockEncoder {
         let high = distance.high_kib.wrapping_sub(self.tree.high_kib) as i64;
         self.tree = distance;
         let (unit, flag) = if (low | high).trailing_zeros() >= 2 { (2, 0) } else { (0, TREE_IN_KIB) };
-        put_signed(&mut self.payload, low >> unit);
-        put_signed(&mut self.payload, high >> unit);
+        put_signed(&mut self.frame, low >> unit);
+        put_signed(&mut self.frame, high >> unit);
         flag
     }
 
@@ -108,16 +110,16 @@ impl BlockEncoder {
         let mut flag = 0;
         if values.len() != self.system.len() {
             flag = COLUMN_COUNT;
-            put(&mut self.payload, values.len() as u64);
+            put(&mut self.frame, values.len() as u64);
             self.system.resize(values.len(), 0);
         }
         let changed = values.iter().zip(&self.system).filter(|(now, last)| now != last).count();
-        put(&mut self.payload, changed as u64);
+        put(&mut self.frame, changed as u64);
         let mut expected = 0;
         for (column, (&now, last)) in values.iter().zip(&mut self.system).enumerate() {
             if now != *last {
-                put(&mut self.payload, (column - expected) as u64);
-                put_signed(&mut self.payload, now.wrapping_sub(*last) as i64);
+                put(&mut self.frame, (column - expected) as u64);
+                put_signed(&mut self.frame, now.wrapping_sub(*last) as i64);
                 *last = now;
                 expected = column + 1;
             }
@@ -126,7 +128,7 @@ impl BlockEncoder {
     }
 
     fn put_processes(&mut self, samples: &[ProcessSample]) -> Rough {
-        put(&mut self.payload, samples.len() as u64);
+        put(&mut self.frame, samples.len() as u64);
         self.samples.start_tick();
         let mut rough = Rough::default();
         let mut expected = 0;
@@ -135,22 +137,28 @@ impl BlockEncoder {
             expected = u64::from(sample.index) + 1;
             let now = fields(sample);
             rough.add(&now);
-            put_process(&mut self.payload, gap, self.samples.of(sample.index), now);
+            put_process(&mut self.frame, gap, self.samples.of(sample.index), now);
         }
         rough
     }
 
     /// The frame payload; empty before the first tick.
     pub fn payload(&self) -> &[u8] {
-        &self.payload
+        &self.frame[HEADER_BYTES..]
+    }
+
+    /// The whole frame, as it is stored.
+    pub fn frame(&mut self) -> &[u8] {
+        frame::seal(&mut self.frame, Kind::Ticks as u8);
+        &self.frame
     }
 
     pub fn len(&self) -> usize {
-        self.payload.len()
+        self.payload().len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.payload.is_empty()
+        self.payload().is_empty()
     }
 
     pub fn ticks(&self) -> u64 {
@@ -170,12 +178,12 @@ impl BlockEncoder {
     pub(super) fn capacities(&self) -> [usize; 4] {
         let samples = &self.samples;
         let (slots, map) = (samples.slots.capacity(), samples.by_index.capacity());
-        [self.payload.capacity(), self.system.capacity(), slots, map]
+        [self.frame.capacity(), self.system.capacity(), slots, map]
     }
 
     /// Starts the next block, with the next number if this one holds ticks; buffers stay.
     pub fn clear(&mut self) {
-        self.payload.clear();
+        self.frame.truncate(HEADER_BYTES);
         self.seq += u64::from(self.ticks > 0);
         self.ticks = 0;
         (self.first_ns, self.last_ns) = (0, 0);
@@ -184,6 +192,12 @@ impl BlockEncoder {
         self.samples.clear();
         self.full = false;
     }
+}
+
+fn empty_frame() -> Vec<u8> {
+    let mut frame = Vec::with_capacity(16 << 10);
+    frame.resize(HEADER_BYTES, 0);
+    frame
 }
 
 fn put_process(out: &mut Vec<u8>, gap: u64, last: &mut Fields, now: Fields) {
