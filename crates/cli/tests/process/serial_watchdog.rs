@@ -336,7 +336,7 @@ fn killing_nilo_while_the_tree_is_stopped_lets_it_go_on() {
 #[test]
 fn what_could_not_be_stopped_is_not_stopped_later() {
     let lab = Lab::new();
-    let options = ["--max-rss", "100M", "--grace", "60s"];
+    let options = ["--max-rss", "145M", "--grace", "60s"];
     let mut watched = Watched::start_program(&lab, &options, "vfork_wait.c", &[]);
     let parent = watched.number("ready") as i32;
     let child = children(parent).first().expect("a child").0;
