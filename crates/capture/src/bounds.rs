@@ -4,10 +4,12 @@
 //! PSS divides shared pages rightly but is a page-table walk, too dear for each tick. So between two
 //! walks the last PSS is carried along and widened by what can have happened since:
 //!
-//! - growth of RSS may be new (private) or sharing of what another process has: high takes all of it,
-//!   low only the anonymous part (fresh anonymous pages are private);
-//! - each minor fault may have un-shared one page (copy on write) without changing RSS: high takes it. Where little is
-//!   shared after a fork faults are not read at each tick, and high takes all of that little;
+//! - growth, of anonymous memory or of the rest, may be new (private) or sharing of what another process has: high
+//!   takes all of it, low only the anonymous part (fresh anonymous pages are private);
+//! - each minor fault may have un-shared one page (copy on write) without changing RSS: high takes it, up to all that the
+//!   tree shares. Where little is shared after a fork faults are not read at each tick, and high takes all of that little;
+//! - where the pages of files and shared memory are not as many as they were, others may have come in the place of
+//!   some: high takes the faults for those too;
 //! - shrinking may have given back private pages (low) or only shared ones, which then count for those that still have
 //!   them (high keeps them);
 //! - PSS read at different instants may count a page twice that became shared in between. Anonymous pages
@@ -35,6 +37,8 @@ pub struct Walk {
     pub uss_kib: u64,
     pub rss_kib: u64,
     pub anon_kib: u64,
+    /// Files and shared memory.
+    pub other_kib: u64,
     pub pss_anon_kib: u64,
     pub minor_faults: u64,
     pub at_ns: u64,
@@ -48,6 +52,7 @@ impl Walk {
             uss_kib: shares.uss_kib,
             rss_kib: shares.rss_kib,
             anon_kib: then.anon_kib,
+            other_kib: then.file_kib + then.shmem_kib,
             pss_anon_kib: shares.pss_anon_kib,
             at_ns: shares.at_ns,
             minor_faults: then.minor_faults,
@@ -111,6 +116,9 @@ struct Totals {
     low_anon_kib: u64,
     largest_file_kib: u64,
     high_kib: u64,
+    /// What may have been un-shared, and all that can be.
+    unshared_kib: u64,
+    hidden_kib: u64,
 }
 
 impl Totals {
@@ -122,7 +130,15 @@ impl Totals {
         self.largest_file_kib = self.largest_file_kib.max(rss - member.now.anon_kib);
         let fresh = member.walk.filter(|walk| walk.at_ns >= last_birth_ns);
         self.low_anon_kib += fresh.map_or(0, |walk| least_anon(&walk, member.now));
-        self.high_kib += member.walk.map_or(rss, |walk| most(page_kib, &walk, member.now));
+        let Some(walk) = member.walk else {
+            self.high_kib += rss;
+            return;
+        };
+        let faulted_kib = member.now.minor_faults.saturating_sub(walk.minor_faults).saturating_mul(page_kib);
+        self.high_kib = self.high_kib.saturating_add(most(&walk, member.now, faulted_kib));
+        let unshared_kib = if walk.hides_much() { faulted_kib } else { walk.hidden_kib() };
+        self.unshared_kib = self.unshared_kib.saturating_add(unshared_kib);
+        self.hidden_kib += walk.hidden_kib();
     }
 
     fn close(self, released_kib: u64) -> Bounds {
@@ -131,7 +147,8 @@ impl Totals {
             return Bounds { low_kib: self.sum_rss_kib, high_kib: self.sum_rss_kib };
         }
         let clamp = |kib: u64| kib.clamp(self.largest_rss_kib, self.sum_rss_kib);
-        let high_kib = clamp(self.high_kib.saturating_add(released_kib));
+        let unshared_kib = self.unshared_kib.min(self.hidden_kib);
+        let high_kib = clamp(self.high_kib.saturating_add(unshared_kib).saturating_add(released_kib));
         let low_kib = self.low_anon_kib.saturating_add(self.largest_file_kib);
         Bounds { low_kib: clamp(low_kib).min(high_kib), high_kib }
     }
@@ -144,15 +161,15 @@ fn least_anon(walk: &Walk, now: &ProcessSample) -> u64 {
     walk.pss_anon_kib.saturating_add(grown).saturating_sub(shrunk).min(now.anon_kib)
 }
 
-/// The most that its share can have become.
-fn most(page_kib: u64, walk: &Walk, now: &ProcessSample) -> u64 {
-    let rss = now.rss_kib();
-    let grown = rss.saturating_sub(walk.rss_kib);
-    let faulted = now.minor_faults.saturating_sub(walk.minor_faults).saturating_mul(page_kib);
-    let unshared = if walk.hides_much() { faulted } else { faulted.max(walk.hidden_kib()) };
+/// The most that its share can have become, but for what was un-shared.
+fn most(walk: &Walk, now: &ProcessSample, faulted_kib: u64) -> u64 {
+    let other_kib = now.file_kib + now.shmem_kib;
+    let grown_kib = now.anon_kib.saturating_sub(walk.anon_kib) + other_kib.saturating_sub(walk.other_kib);
+    let shared_other_kib = walk.other_kib.saturating_sub(walk.pss_kib.saturating_sub(walk.pss_anon_kib));
+    let replaced_kib = if other_kib == walk.other_kib { 0 } else { faulted_kib.min(shared_other_kib) };
     // Its part of pages that it may have given back is now with those that shared them.
-    let rest = rss.saturating_add(walk.shared_part_kib());
-    walk.pss_kib.saturating_add(grown).saturating_add(unshared).min(rest)
+    let rest_kib = now.rss_kib().saturating_add(walk.shared_part_kib());
+    walk.pss_kib.saturating_add(grown_kib).saturating_add(replaced_kib).min(rest_kib)
 }
 
 #[cfg(test)]
@@ -219,6 +236,22 @@ mod tests {
         let b = measure(&[(now, walk(400, 300, then)), (other, walk(450, 100, other))]);
         // low: 400 + 100 anonymous, 100 anonymous, 500 files of the largest holder; high: 400 + 300 + 450.
         assert_eq!(b, Bounds { low_kib: 1100, high_kib: 1150 });
+    }
+
+    #[test]
+    fn one_that_writes_to_all_that_it_shares_leaves_the_rest_to_the_other() {
+        let (parent, child, written) = (sample(1000, 0, 5), sample(1000, 0, 10), sample(1000, 0, 900));
+        let b = measure(&[(parent, walk(500, 0, parent)), (written, walk(500, 0, child))]);
+        assert_eq!(b, Bounds { low_kib: 1000, high_kib: 2000 });
+    }
+
+    #[test]
+    fn faults_alone_are_no_growth_where_nothing_is_shared_after_a_fork() {
+        // Pages given back and touched again; those of files are as many as they were, or not.
+        let (then, churned, other) = (sample(1000, 400, 0), sample(1000, 400, 900), sample(1000, 396, 900));
+        let walks = walk(1040, 1000, then);
+        assert_eq!(measure(&[(churned, walks), (churned, walks)]).high_kib, 2080);
+        assert_eq!(measure(&[(churned, walks), (other, walks)]).high_kib, 2080 + 360);
     }
 
     #[test]
