@@ -198,11 +198,19 @@ impl Work {
     }
 
     /// Names of native code, while the files are there as they were loaded. What is not reached in time is left to
-    /// the first report.
-    fn name(&self, recording: &Recording) {
-        let mut names = symbol::Store::open(&self.directory);
-        names.read(symbol::wanted(recording), Some(Instant::now() + NAMING));
-        let _ = names.write();
+    /// the first report; a single library may take longer than that, so it is not waited for.
+    fn name(&self, recording: Recording) {
+        let directory = self.directory.clone();
+        let (done, wait) = channel();
+        let work = move || {
+            let mut names = symbol::Store::open(&directory);
+            names.read(symbol::wanted(&recording), Some(Instant::now() + NAMING));
+            let _ = names.write(); // whole or not at all
+            let _ = done.send(());
+        };
+        if std::thread::Builder::new().name("nilo-names".to_owned()).spawn(work).is_ok() {
+            let _ = wait.recv_timeout(NAMING);
+        }
     }
 
     fn store(&mut self, mut snapshot: Snapshot) {
@@ -214,7 +222,7 @@ impl Work {
         self.kept.failure = None;
         let stored = store::write(&snapshot, &self.stacks, &self.resolved, &self.directory);
         match stored {
-            Ok(recording) if snapshot.about.finished => self.name(&recording),
+            Ok(recording) if snapshot.about.finished => self.name(recording),
             Ok(_) => {}
             Err(error) => self.kept.failure = Some(error.to_string()),
         }
