@@ -8,7 +8,7 @@
 //! - One that ran for a moment only ([`Care::news_ns`]) is read by `statm`: its anonymous memory and the sum of the rest.
 //!   That is all there is to know when only the former grew, but for faults, CPU time, and a mark set and left between
 //!   two ticks, which a moment keeps small.
-//! - Everything else, and each process once in [`REFRESH_NS`], is read in full.
+//! - Everything else, and each process every two seconds, is read in full.
 //!
 //! So at any instant what no reading in full has seen of a process is less than such a moment of its CPU time, where a
 //! busy one may always do a whole interval's work between two ticks. Its high-water mark waits for the next reading
