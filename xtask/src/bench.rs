@@ -8,6 +8,7 @@ pub mod build;
 pub mod gate;
 pub mod harmless;
 pub mod heap;
+pub mod leaks;
 pub mod ledger;
 mod machine;
 mod process;

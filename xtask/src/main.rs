@@ -138,6 +138,21 @@ enum Bench {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+    /// The verdict of `nilo leak` on programs with a known truth, and on generated curves
+    Leaks {
+        /// Verdicts on each program
+        #[arg(long, value_name = "N", default_value_t = 5)]
+        rounds: usize,
+        /// These programs only: parts of their names
+        #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+        only: Vec<String>,
+        /// Without mprof and memray
+        #[arg(long)]
+        alone: bool,
+        /// Folder to write [default: bench/DATE-leaks]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// A cold release build: wall time, CPU time, crates
     Build {
         /// Folder to write [default: bench/DATE-build]
@@ -207,6 +222,9 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
         }
         Verb::Bench { what: Bench::Gate { comparisons, out } } => {
             bench::gate::run(&bench::gate::Options { comparisons, out })
+        }
+        Verb::Bench { what: Bench::Leaks { rounds, only, alone, out } } => {
+            bench::leaks::run(&bench::leaks::Options { rounds, only, alone, out })
         }
         Verb::Bench { what: Bench::Build { out } } => bench::build::run(out),
     }

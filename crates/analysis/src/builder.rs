@@ -178,7 +178,7 @@ impl RunBuilder {
             EventKind::Exited => self.clock.exited(event.at_ns),
             EventKind::PeaksReset { step } => self.steps.peaks_reset(*step),
             EventKind::Repeats { runs, span_ns } => self.repeats.told(*runs, *span_ns),
-            EventKind::Remains { what, bytes } => self.system.remains(what, *bytes),
+            EventKind::Remains { what, bytes, .. } => self.system.remains(what, *bytes),
             EventKind::Unsampled { processes, user_us, system_us, minor_faults, maxrss_kib } => {
                 let cpu_us = user_us.saturating_add(*system_us);
                 self.processes.orphans(event.at_ns, *processes, cpu_us, *minor_faults, kib(*maxrss_kib));

@@ -69,8 +69,11 @@ fn sentence(event: &record::Event, processes: &ProcessTable) -> Option<(&'static
         | EventKind::Exited
         | EventKind::PeaksReset { .. }
         | EventKind::Repeats { .. }
+        | EventKind::RunEnded { .. }
         | EventKind::Unsampled { .. } => return None,
-        EventKind::Remains { what, bytes } => ("remains", format!("{what} remains: {}", text::bytes(*bytes))),
+        EventKind::Remains { what, bytes, .. } => {
+            ("remains", format!("{what} remains: {}", text::bytes(*bytes)))
+        }
         EventKind::Gap { until_ns, stopped } => ("gap", gap(event.at_ns, *until_ns, *stopped)),
         EventKind::Interval { interval_ns, why } => (
             "interval",

@@ -78,8 +78,13 @@ pub(crate) const RECLAIMABLE: Quantity = Quantity {
 };
 
 impl Quantity {
+    /// How much others move it.
+    pub(crate) fn noise_bytes(&self) -> f64 {
+        self.least_noise_bytes as f64
+    }
+
     /// `None` if the first field of either list was not told; others that are absent are zero.
-    fn value(&self, view: &View<'_>) -> Option<i64> {
+    pub(crate) fn value(&self, view: &View<'_>) -> Option<i64> {
         view.meminfo(*self.plus.first()?)?;
         self.minus.first().map_or(Some(0), |field| view.meminfo(*field))?;
         let plus = self.plus.iter().filter_map(|field| view.meminfo(*field)).map(signed);

@@ -1,6 +1,8 @@
 //! Robust statistics of a series: median, Theil–Sen slope with an interval that survives autocorrelation,
 //! the best place to cut it in two. No knowledge of memory in here.
 
+use crate::random::Random;
+
 /// A point of a series in increasing `x`.
 pub type XY = (f64, f64);
 
@@ -68,7 +70,7 @@ pub fn slope(points: &[XY]) -> Option<Slope> {
     let value = theil_sen(&points)?;
     let residuals = residuals(&points, value);
     let block = block_length(&residuals);
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let mut slopes: Vec<f64> = (0..RESAMPLES)
         .filter_map(|_| theil_sen(&resample(&points, value, &residuals, block, &mut random)))
         .collect();
@@ -106,19 +108,6 @@ fn resample(points: &[XY], slope: f64, residuals: &[f64], block: usize, random: 
     points.iter().zip(drawn).map(|(point, noise)| (point.0, slope * point.0 + noise)).collect()
 }
 
-/// `SplitMix64`: enough for resampling, and the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % limit.max(1) as u64) as usize
-    }
-}
-
 /// A series cut in two, each part with its own straight line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Split {
@@ -148,16 +137,21 @@ pub fn split(points: &[XY], least_before: usize, least_after: usize) -> Option<S
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Line {
-    slope: f64,
+pub(crate) struct Line {
+    pub(crate) slope: f64,
     mean: XY,
     /// Sum of squares around the mean, and what the line leaves of it.
     spread: f64,
-    squares: f64,
+    pub(crate) squares: f64,
 }
 
 impl Line {
-    fn value(&self, x: f64) -> f64 {
+    /// Ordinary least squares.
+    pub(crate) fn of(points: &[XY]) -> Option<Self> {
+        Sums::of(points).line(0, points.len())
+    }
+
+    pub(crate) fn value(&self, x: f64) -> f64 {
         self.mean.1 + self.slope * (x - self.mean.0)
     }
 }
@@ -205,7 +199,7 @@ mod tests {
     use super::*;
 
     fn noise(n: usize) -> f64 {
-        let mut random = Random(n as u64 * 7919 + 1);
+        let mut random = Random::new(n as u64 * 7919 + 1);
         random.below(2_001) as f64 / 1_000.0 - 1.0
     }
 

@@ -5,3 +5,5 @@ mod death;
 mod machine;
 mod stream;
 mod tree;
+
+pub(crate) use stream::manifest;

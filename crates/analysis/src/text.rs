@@ -86,6 +86,12 @@ pub fn split_unit(text: &str) -> Result<(f64, &str), String> {
     Ok((number, unit.trim()))
 }
 
+/// Nanoseconds since 1970 as RFC 3339 in UTC, to the second.
+pub fn timestamp(realtime_ns: u64) -> String {
+    let seconds = i64::try_from(realtime_ns / 1_000_000_000).unwrap_or(0);
+    jiff::Timestamp::from_second(seconds).map(|at| at.to_string()).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

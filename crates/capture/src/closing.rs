@@ -6,10 +6,10 @@ use nilometer_kernel::read::cgroup::OwnGroup;
 use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::clock::monotonic_ns;
 use nilometer_trace::manifest::ManifestEnd;
-use nilometer_trace::record::{Cost, EventKind, Exit, Phase};
+use nilometer_trace::record::{Cost, EventKind, Exit, Phase, Remains};
 
 use crate::launch::MARKS_FILE;
-use crate::recorder::nanoseconds;
+use crate::recorder::{clock_offset, nanoseconds};
 use crate::session::{Session, Subject};
 use crate::shm::SharedMemory;
 
@@ -31,6 +31,19 @@ impl Session {
             self.wait_for_signals(None, (monotonic_ns() + step_ns).min(end_ns));
             self.recorder.system_tick(phase);
         }
+    }
+
+    /// After one of several runs: what the machine is like now, and what this run left by name.
+    pub fn end_repeat(&mut self, run: u64, began_ns: u64, before: &SharedMemory) -> SharedMemory {
+        let ended_ns = monotonic_ns();
+        let hurried = self.hurried;
+        self.look_at_system(Phase::During, nanoseconds(self.options.settle));
+        self.hurried |= hurried;
+        let now = SharedMemory::read();
+        let remains = before.growth(&now, clock_offset());
+        let exit = self.exit.clone().unwrap_or_default();
+        self.recorder.event(ended_ns, EventKind::RunEnded { run, began_ns, exit, remains });
+        now
     }
 
     /// Looks at what is left, writes the last records, and tells how the target ended.
@@ -110,8 +123,10 @@ impl Session {
 
     fn note_remains(&mut self) {
         let now_ns = monotonic_ns();
-        for remains in self.shared_before.growth(&SharedMemory::read()) {
-            self.recorder.event(now_ns, remains);
+        for Remains { what, bytes, births } in
+            self.shared_before.growth(&SharedMemory::read(), clock_offset())
+        {
+            self.recorder.event(now_ns, EventKind::Remains { what, bytes, births });
         }
         if let Some(event) = self.unsampled.event() {
             self.recorder.event(now_ns, event);

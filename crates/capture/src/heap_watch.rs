@@ -28,19 +28,34 @@ const FIRST_NS: u64 = 2_000_000_000;
 const SHORTEST_NS: u64 = 10_000_000_000;
 const SPREAD: u64 = 20;
 
+/// Looks for a verdict on leaks: soon, often at first, then ever more seldom.
+const LOOK_FIRST_NS: u64 = 400_000_000;
+const LOOK_SHORTEST_NS: u64 = 250_000_000;
+const LOOK_SPREAD: u64 = 9;
+/// For these the target stands still for at most one part in so many, and we work for one in so many.
+const LOOK_PAUSE_SHARE: u64 = 20;
+const LOOK_WORK_SHARE: u64 = 2;
+/// A whole census is kept whenever the run is so much older than at the last one.
+const KEPT_STEP: f64 = 1.4;
+/// Names of the kept ones in the run directory; between them the nanoseconds of the log's clock.
+pub const LOOK_PREFIX: &str = "look-";
+pub const LOOK_SUFFIX: &str = ".heap";
+
 /// How often a table is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Every {
     Auto,
     Time(Duration),
     Steps(u64),
+    /// For a verdict on leaks: tables, and now and then a whole census that is kept in the run directory.
+    Looks,
 }
 
 /// What is asked of the thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Errand {
-    /// A table of the first of these that is a Python.
-    Table(Vec<i32>),
+    /// A table of the first of these that is a Python, and perhaps its whole census into this directory.
+    Table { pids: Vec<i32>, keep_in: Option<PathBuf> },
     /// A whole snapshot of this process into that file, for `nilo heap`.
     Snapshot { pid: i32, path: PathBuf },
 }
@@ -49,6 +64,8 @@ enum Errand {
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub table: Option<HeapTable>,
+    /// The whole census was kept.
+    kept: Option<PathBuf>,
     /// How long a process stood still for it.
     pub pause_ns: u64,
     /// Processes that are no Python we can read, with the reason of the first.
@@ -71,13 +88,16 @@ pub struct HeapWatch {
     /// Whose tables these are: one process is followed as long as it lives.
     followed: Option<i32>,
     steps: u64,
+    /// Where whole censuses are kept, and those that are: age of the run and file.
+    directory: PathBuf,
+    kept: Vec<(u64, PathBuf)>,
     not_python: HashSet<i32>,
     told: HashSet<String>,
 }
 
 impl HeapWatch {
-    pub fn new(every: Option<Every>) -> Self {
-        Self { every, ..Self::default() }
+    pub fn new(every: Option<Every>, directory: PathBuf) -> Self {
+        Self { every, directory, ..Self::default() }
     }
 
     /// True while the target is held by the thread: nobody else may wait for it.
@@ -119,7 +139,8 @@ impl HeapWatch {
                 let known = &self.not_python;
                 let mut pids: Vec<i32> = pids().into_iter().filter(|pid| !known.contains(pid)).collect();
                 pids.sort_by_key(|pid| Some(*pid) != self.followed);
-                self.send(Errand::Table(pids));
+                let keep_in = self.is_worth_keeping(now_ns).then(|| self.directory.clone());
+                self.send(Errand::Table { pids, keep_in });
             }
         }
         outcome
@@ -127,7 +148,31 @@ impl HeapWatch {
 
     /// Waits for the thread, no longer than this.
     pub fn finish(&mut self, patience: Duration) -> Option<Outcome> {
-        self.errands.wait(patience).map(|outcome| self.take_note(outcome, monotonic_ns()))
+        let outcome = self.errands.wait(patience);
+        let outcome = outcome.map(|outcome| self.take_note(outcome, monotonic_ns()));
+        self.keep_two();
+        outcome
+    }
+
+    fn is_worth_keeping(&self, now_ns: u64) -> bool {
+        let age_ns = now_ns.saturating_sub(self.started_ns);
+        let last_ns = self.kept.last().map_or(0, |kept| kept.0);
+        self.every == Some(Every::Looks) && age_ns as f64 >= KEPT_STEP * last_ns as f64
+    }
+
+    /// At the end: the last census, and the first that is left. Half as old or less, warm-up is over by then.
+    fn keep_two(&mut self) {
+        while self.kept.len() > 2 {
+            let _ = std::fs::remove_file(self.kept.remove(1).1);
+        }
+    }
+
+    /// The first one that is kept is at least a third as old as the run.
+    fn drop_old(&mut self) {
+        let age_ns = self.kept.last().map_or(0, |kept| kept.0);
+        while self.kept.len() > 2 && self.kept[1].0 * 2 <= age_ns {
+            let _ = std::fs::remove_file(self.kept.remove(0).1);
+        }
     }
 
     fn collect(&mut self, now_ns: u64) -> Option<Outcome> {
@@ -147,6 +192,10 @@ impl HeapWatch {
         self.last_work_ns = outcome.table.as_ref().map_or(0, |table| table.cost_ns);
         self.not_python.extend(outcome.not_python.drain(..));
         self.tables += u64::from(outcome.table.is_some());
+        if let Some(path) = outcome.kept.take() {
+            self.kept.push((now_ns.saturating_sub(self.started_ns), path));
+            self.drop_old();
+        }
         self.followed = outcome.table.as_ref().map(|table| table.pid).or(self.followed);
         outcome.failure = outcome.failure.take().filter(|reason| self.told.insert(reason.clone()));
         outcome
@@ -155,12 +204,19 @@ impl HeapWatch {
     fn is_due(&self, now_ns: u64) -> bool {
         let Some(every) = self.every else { return false };
         let since_ns = now_ns.saturating_sub(self.last_end_ns.max(self.started_ns));
-        if since_ns < self.last_pause_ns * PAUSE_SHARE {
+        let share = if every == Every::Looks { LOOK_PAUSE_SHARE } else { PAUSE_SHARE };
+        if since_ns < self.last_pause_ns * share {
             return false;
         }
         match every {
             Every::Steps(steps) => self.steps >= steps.max(1) * (self.tables + 1),
             Every::Time(time) => since_ns >= time.as_nanos() as u64,
+            Every::Looks if self.tables == 0 => since_ns >= LOOK_FIRST_NS,
+            Every::Looks => {
+                let age_ns = now_ns.saturating_sub(self.started_ns);
+                since_ns
+                    >= LOOK_SHORTEST_NS.max(age_ns / LOOK_SPREAD).max(self.last_work_ns * LOOK_WORK_SHARE)
+            }
             Every::Auto if self.tables == 0 => since_ns >= FIRST_NS,
             Every::Auto => {
                 let age_ns = now_ns.saturating_sub(self.started_ns);
@@ -176,7 +232,7 @@ impl HeapWatch {
 
 fn run(errand: &Errand, holding: &Holding) -> Outcome {
     match errand {
-        Errand::Table(pids) => tabulate(pids, holding),
+        Errand::Table { pids, keep_in } => tabulate(pids, keep_in.as_deref(), holding),
         Errand::Snapshot { pid, path } => {
             let written = snapshot(*pid, path, holding);
             let pause_ns = *written.as_ref().unwrap_or(&0);
@@ -190,13 +246,15 @@ fn run(errand: &Errand, holding: &Holding) -> Outcome {
 }
 
 /// The first of these that can be read.
-fn tabulate(pids: &[i32], holding: &Holding) -> Outcome {
+fn tabulate(pids: &[i32], keep_in: Option<&Path>, holding: &Holding) -> Outcome {
     let mut outcome = Outcome::default();
     for &pid in pids {
         let (begin_ns, at_ns) = (thread_cpu_ns(), monotonic_ns());
-        match take(pid, Detail::Counts, holding) {
+        let detail = if keep_in.is_some() { Detail::Graph } else { Detail::Counts };
+        match take(pid, detail, holding) {
             Ok(graph) => {
                 outcome.pause_ns = graph.origin.pause.stopped_ns;
+                outcome.kept = keep_in.and_then(|directory| keep(&graph, directory, at_ns));
                 let mut table = HeapTable::of(&graph, at_ns, pid, MOST_ROWS);
                 table.cost_ns = thread_cpu_ns().saturating_sub(begin_ns);
                 outcome.table = Some(table);
@@ -212,6 +270,16 @@ fn tabulate(pids: &[i32], holding: &Holding) -> Outcome {
         }
     }
     outcome
+}
+
+/// A full disk costs the holders in the verdict, nothing else.
+fn keep(graph: &Graph, directory: &Path, at_ns: u64) -> Option<PathBuf> {
+    let path = directory.join(format!("{LOOK_PREFIX}{at_ns}{LOOK_SUFFIX}"));
+    let written = write_private(graph, &path);
+    if written.is_err() {
+        let _ = std::fs::remove_file(&path);
+    }
+    written.ok().map(|()| path)
 }
 
 fn take(pid: i32, detail: Detail, holding: &Holding) -> Result<Graph, census::Error> {
@@ -241,7 +309,13 @@ mod tests {
     use super::*;
 
     fn watch(every: Every, last_pause_ns: u64, tables: u64) -> HeapWatch {
-        HeapWatch { started_ns: 1, last_end_ns: 1, last_pause_ns, tables, ..HeapWatch::new(Some(every)) }
+        HeapWatch {
+            started_ns: 1,
+            last_end_ns: 1,
+            last_pause_ns,
+            tables,
+            ..HeapWatch::new(Some(every), PathBuf::new())
+        }
     }
 
     #[test]
@@ -262,12 +336,34 @@ mod tests {
     }
 
     #[test]
+    fn looks_are_soon_and_often_and_a_pause_costs_twenty_times_its_length() {
+        assert!(watch(Every::Looks, 0, 0).is_due(LOOK_FIRST_NS + 1));
+        assert!(watch(Every::Looks, 0, 3).is_due(LOOK_SHORTEST_NS + 1));
+        assert!(!watch(Every::Looks, 50_000_000, 3).is_due(999_000_000));
+        let late = HeapWatch { last_end_ns: 900_000_000_000, ..watch(Every::Looks, 0, 9) };
+        assert!(!late.is_due(999_000_000_000) && late.is_due(1_020_000_000_000));
+    }
+
+    #[test]
+    fn two_censuses_are_kept_and_the_first_is_not_of_warm_up() {
+        let mut watch = watch(Every::Looks, 0, 0);
+        for age in [10, 14, 20, 28, 40, 56, 79] {
+            watch.kept.push((age, PathBuf::from(format!("/nowhere/{age}"))));
+            watch.drop_old();
+        }
+        assert_eq!(watch.kept.first().map(|kept| kept.0), Some(28));
+        watch.keep_two();
+        assert_eq!(watch.kept.iter().map(|kept| kept.0).collect::<Vec<_>>(), [28, 79]);
+        assert!(!watch.is_worth_keeping(100) && watch.is_worth_keeping(120));
+    }
+
+    #[test]
     fn steps_are_counted_and_nothing_is_due_unasked() {
         let mut watch = watch(Every::Steps(2), 0, 0);
         watch.step();
         assert!(!watch.is_due(u64::MAX));
         watch.step();
         assert!(watch.is_due(u64::MAX));
-        assert!(!HeapWatch::new(None).is_due(u64::MAX));
+        assert!(!HeapWatch::new(None, PathBuf::new()).is_due(u64::MAX));
     }
 }

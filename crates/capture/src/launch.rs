@@ -114,7 +114,7 @@ fn prepare(
     let adopts = adopt_orphans().is_ok();
     let launch_hwm_kib = own_hwm_kib();
     let launcher = Launcher { target, marks: marks_path, mask, inherited_mask, inherited_files };
-    let (suspended, relay_pid) = launcher.fork(options, options.repeat <= 1)?;
+    let (suspended, relay_pid) = launcher.fork(options, options.repeat == 1)?;
     let child = suspended.pid;
     let own: Vec<i32> =
         [Some(own_pid()), sentinel.as_ref().map(|s| s.pid), relay_pid].into_iter().flatten().collect();
@@ -256,30 +256,41 @@ fn release(session: &mut Session, suspended: Suspended) -> std::io::Result<()> {
 fn repeat(session: &mut Session, launcher: &Launcher, started_ns: u64) -> Exit {
     let runs = session.options.repeat;
     let mut exit = session.exit.clone().unwrap_or_default();
+    if runs == 1 {
+        return exit;
+    }
     let mut done = 1;
-    while done < runs && exit.ended_by.is_none() && !session.hurried {
+    let before = session.shared_before.clone();
+    let mut left = session.end_repeat(1, started_ns, &before);
+    while (runs == 0 || done < runs) && exit.ended_by.is_none() && may_begin(session, started_ns) {
         let launched = launcher.fork(&session.options, done + 1 == runs);
         let Ok((suspended, relay_pid)) = launched else { break };
         session.adopt(suspended.pid, relay_pid);
         session.begin_repeat(done + 1);
         let child = suspended.pid;
+        let began_ns = monotonic_ns();
         if release(session, suspended).is_err() {
             break;
         }
         session.recorder.tree.begin_again(child, monotonic_ns());
         session.watch(monotonic_ns());
         done += 1;
+        left = session.end_repeat(u64::from(done), began_ns, &left);
         let this = session.exit.clone().unwrap_or_default();
         if this.ended_by.is_some() || exit.code == Some(0) {
             exit = this;
         }
     }
-    if runs > 1 {
-        let now_ns = monotonic_ns();
-        let span_ns = Some(now_ns - started_ns);
-        session.recorder.event(now_ns, EventKind::Repeats { runs: u64::from(done), span_ns });
-    }
+    let now_ns = monotonic_ns();
+    let span_ns = Some(now_ns - started_ns);
+    session.recorder.event(now_ns, EventKind::Repeats { runs: u64::from(done), span_ns });
     exit
+}
+
+/// Nobody asked to end, and the time is not over.
+fn may_begin(session: &Session, started_ns: u64) -> bool {
+    let over = session.options.repeat_for.is_some_and(|d| monotonic_ns() >= started_ns + nanoseconds(d));
+    !session.hurried && !over
 }
 
 /// A process of ours between the target and its output, where steps are read from it.

@@ -37,6 +37,11 @@ const SHORT: Duration = Duration::from_millis(50);
 /// The target stands still for at most this share of the time, in percent.
 const PAUSE_PERCENT: f64 = 1.0;
 
+/// Looks for a verdict on leaks: no more often than this, than a part of the run's age, than some times their cost.
+const LOOK_SHORTEST_NS: u64 = 400_000_000;
+const LOOK_SPREAD: u64 = 9;
+const LOOK_COST_SHARE: u64 = 3;
+
 /// Which ledgers a run takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ledgers {
@@ -46,6 +51,8 @@ pub enum Ledgers {
     Estimated,
     /// Under a stop.
     Exact,
+    /// For a verdict on leaks: of the largest process, often at first, then ever more seldom, without a stop.
+    Looks,
 }
 
 /// A process that might be looked at.
@@ -178,12 +185,25 @@ impl LedgerWatch {
 
     /// The one that has grown most of those that are due, if there is budget for it.
     fn choose(&self, candidates: Vec<Candidate>, now_ns: u64) -> Option<Candidate> {
+        if self.ledgers == Ledgers::Looks {
+            return candidates
+                .into_iter()
+                .next()
+                .filter(|candidate| self.is_time_to_look(*candidate, now_ns));
+        }
         let due = candidates.into_iter().filter(|candidate| self.is_due(*candidate, now_ns));
         let growth = |candidate: &Candidate| {
             let last = self.last.get(&candidate.index).map_or(0, |last| last.rss_kib);
             candidate.rss_kib.saturating_sub(last)
         };
         due.max_by_key(growth)
+    }
+
+    fn is_time_to_look(&self, candidate: Candidate, now_ns: u64) -> bool {
+        let last = self.last.get(&candidate.index).copied().unwrap_or_default();
+        let age_ns = now_ns.saturating_sub(self.started_ns);
+        let since_ns = now_ns.saturating_sub(last.at_ns.max(self.started_ns));
+        since_ns >= LOOK_SHORTEST_NS.max(age_ns / LOOK_SPREAD).max(last.cost_ns * LOOK_COST_SHARE)
     }
 
     fn is_due(&self, candidate: Candidate, now_ns: u64) -> bool {
@@ -323,6 +343,18 @@ mod tests {
         let exact = watch(Ledgers::Exact);
         assert!(!exact.is_due(candidate(2000), S));
         assert!(exact.is_due(candidate(2000), 60 * S));
+    }
+
+    #[test]
+    fn looks_are_of_the_largest_and_ever_more_seldom() {
+        let mut watch = watch(Ledgers::Looks);
+        assert_eq!(watch.choose(vec![candidate(20)], S / 5), None);
+        assert_eq!(watch.choose(vec![candidate(20), candidate(30)], S), Some(candidate(20)));
+        watch.last.insert(1, Last { rss_kib: 20 * MIB, at_ns: 90 * S, cost_ns: 1_000_000, refused: false });
+        assert!(
+            watch.choose(vec![candidate(20)], 95 * S).is_none()
+                && watch.choose(vec![candidate(20)], 102 * S).is_some()
+        );
     }
 
     #[test]

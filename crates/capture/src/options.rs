@@ -36,8 +36,10 @@ pub struct Options {
     /// Give the run a cgroup of its own, for the kernel's exact tree peak.
     pub cgroup: bool,
     pub max_log_bytes: u64,
-    /// How often the command is run, one after the other, into one recording.
+    /// How often the command is run, one after the other, into one recording; 0 = until somebody ends it.
     pub repeat: u32,
+    /// No further run begins after this long.
+    pub repeat_for: Option<Duration>,
     /// Read steps from the target's output.
     pub steps: Option<Steps>,
     /// End the run when enough has been seen of it.
@@ -69,6 +71,7 @@ impl Default for Options {
             cgroup: false,
             max_log_bytes: 256 << 20,
             repeat: 1,
+            repeat_for: None,
             steps: None,
             stop_after: Vec::new(),
             limits: Limits::default(),

@@ -362,7 +362,8 @@ impl Slots for Mapped {
     }
 }
 
-fn clock_offset() -> i64 {
+/// The realtime clock minus the monotonic one.
+pub(crate) fn clock_offset() -> i64 {
     realtime_ns() as i64 - monotonic_ns() as i64
 }
 

@@ -96,6 +96,7 @@ impl Session {
         recorder: Recorder,
         manifest: Manifest,
     ) -> Self {
+        let heap = HeapWatch::new(options.heap, PathBuf::from(&manifest.directory));
         Self {
             directory: PathBuf::from(&manifest.directory),
             options: options.clone(),
@@ -118,10 +119,10 @@ impl Session {
             hurried: false,
             owes_reap: false,
             pause_ns: 0,
-            heap: HeapWatch::new(options.heap),
             enough: Enough::new(&options.stop_after),
             allocs: None,
             ledger: LedgerWatch::new(options.ledgers_in_force(), options.ledger_percent()),
+            heap,
             started_ns: 0,
             last_words_bytes: 0,
         }
@@ -141,7 +142,7 @@ impl Session {
 
     /// Each run of several is a phase.
     pub fn begin_repeat(&mut self, number: u32) {
-        if self.options.repeat > 1 {
+        if self.options.repeat != 1 {
             let what = MarkKind::Phase(format!("run {number}"));
             self.recorder.append(&Record::Mark(Mark { at_ns: monotonic_ns(), error_ns: 0, pid: None, what }));
         }

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         Some(Verb::Attach(args)) => cmd::attach::attach(&args),
         Some(Verb::Record(args)) => cmd::attach::record(&args),
         Some(Verb::Heap(args)) => cmd::heap::run(&args),
+        Some(Verb::Leak(args)) => cmd::leak::run(&args),
         Some(Verb::Where(args)) => cmd::ledger::run(&args),
         Some(Verb::Sweep(args)) => cmd::sweep::run(&args),
         Some(Verb::Compare(args)) => cmd::compare::run(&args),

@@ -1,4 +1,4 @@
-//! The next command after each finding, in one place. `None` until the verb exists.
+//! The next command after each finding, in one place.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finding {
@@ -7,11 +7,10 @@ pub(crate) enum Finding {
     Saved,
 }
 
-pub(crate) fn command(finding: Finding) -> Option<&'static str> {
+pub(crate) fn command(finding: Finding) -> &'static str {
     match finding {
-        // `nilo leak` belongs here once it is built.
-        Finding::Growth => None,
-        Finding::Composition => Some("nilo where"),
-        Finding::Saved => Some("nilo report"),
+        Finding::Growth => "nilo leak",
+        Finding::Composition => "nilo where",
+        Finding::Saved => "nilo report",
     }
 }

@@ -11,6 +11,7 @@ pub mod heap;
 mod hint;
 pub mod json;
 mod layout;
+pub mod leak;
 pub mod ledger;
 mod sentence;
 pub mod sweep;

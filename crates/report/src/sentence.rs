@@ -133,7 +133,7 @@ fn growth(run: &Run) -> Line {
     let per = if growth.per == GrowthUnit::Step { "step" } else { "min" };
     match growth.class {
         GrowthClass::Grows => Line {
-            hint: hint::command(Finding::Growth),
+            hint: Some(hint::command(Finding::Growth)),
             tone: Tone::Warn,
             ..Line::new(
                 "growth",
@@ -216,7 +216,7 @@ fn by_ledger(run: &Run) -> Option<Line> {
     let unit = text::scale(total.max(1024.0)).1;
     let badge = if moment.badge == Badge::Exact { "exact" } else { "estimated" };
     let sentence = format!("{} {unit} ({badge}, {})", parts.join(" · "), distance_of(moment.from_peak_s));
-    Some(Line { hint: hint::command(Finding::Composition), ..Line::new("made of", sentence) })
+    Some(Line { hint: Some(hint::command(Finding::Composition)), ..Line::new("made of", sentence) })
 }
 
 /// Nothing where the maps were read within half a second of the peak.
@@ -324,5 +324,5 @@ fn cost(run: &Run) -> Option<Line> {
 
 fn saved(run: &Run) -> Option<Line> {
     let place = run.saved.clone()?;
-    Some(Line { hint: hint::command(Finding::Saved), ..Line::new("saved", place) })
+    Some(Line { hint: Some(hint::command(Finding::Saved)), ..Line::new("saved", place) })
 }

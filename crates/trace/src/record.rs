@@ -346,7 +346,13 @@ pub enum EventKind {
     /// A limit of the watchdog was crossed, or 90 % of the binding limit was reached.
     Limit { limit: String, value_bytes: u64, limit_bytes: u64, index: Option<u32>, action: String },
     /// Shared memory that is there after the end and was not (or was smaller) before the start.
-    Remains { what: String, bytes: u64 },
+    Remains {
+        what: String,
+        bytes: u64,
+        /// Of files with like names: when each was last written, in nanoseconds of the log's clock, and its bytes.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        births: Vec<(u64, u64)>,
+    },
     /// Orphans that we waited for but no tick ever saw, all together.
     Unsampled { processes: u64, user_us: u64, system_us: u64, minor_faults: u64, maxrss_kib: u64 },
     /// The recording covers so many runs of one command, one after the other: what they left behind is the
@@ -355,6 +361,15 @@ pub enum EventKind {
         runs: u64,
         #[serde(default)]
         span_ns: Option<u64>,
+    },
+    /// One of several runs of the command ended (`--repeat`), and the machine was looked at after it.
+    RunEnded {
+        run: u64,
+        began_ns: u64,
+        exit: Exit,
+        /// What it left in memory by name, largest first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        remains: Vec<Remains>,
     },
     /// What a thread of a Python process was doing at this moment, innermost frame first.
     Stack { pid: i32, thread: String, frames: Vec<String> },
@@ -372,6 +387,15 @@ pub struct LedgerTaken {
     #[serde(default)]
     pub cost_ns: u64,
     pub ledger: Ledger,
+}
+
+/// Shared memory or a file in memory that is there after a run and was not before it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remains {
+    pub what: String,
+    pub bytes: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub births: Vec<(u64, u64)>,
 }
 
 /// What kinds of object the heap of one process was made of: a census of it, in a few rows.

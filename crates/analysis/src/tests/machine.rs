@@ -154,7 +154,10 @@ fn the_interval_is_that_of_real_ticks() {
 #[test]
 fn shared_memory_found_by_name_counts_below_the_noise() {
     let mut stream = Stream::new().columns(&MEMINFO);
-    stream.event(1_100, EventKind::Remains { what: "/dev/shm/torch_1".into(), bytes: 100 << 10 });
+    stream.event(
+        1_100,
+        EventKind::Remains { what: "/dev/shm/torch_1".into(), bytes: 100 << 10, births: Vec::new() },
+    );
     let system = stream.exited(1_000).system;
     assert_eq!((system.outlives_process_bytes, system.outlives.len()), (Some(100 << 10), 1));
     assert_eq!(system.remains[0].name, "/dev/shm/torch_1");

@@ -10,7 +10,7 @@ pub(super) const MIB: u64 = 1 << 20;
 /// Log time of the target's start.
 pub(super) const START_NS: u64 = 10_000_000_000;
 
-pub(super) fn manifest() -> Manifest {
+pub(crate) fn manifest() -> Manifest {
     Manifest {
         format_version: 1,
         nilo_version: "0.1.0".into(),

@@ -5,6 +5,7 @@ pub mod compare;
 pub mod demo;
 pub mod heap;
 pub mod import;
+pub mod leak;
 pub mod ledger;
 pub mod report;
 pub mod sweep;
@@ -33,6 +34,7 @@ Examples:
   nilo where 4711                          why is RSS larger than my tensors?
   nilo sweep --set batch=16,32 -- python train.py --batch {batch}     what does a batch cost?
   nilo compare base.nilo new.nilo          what changed?
+  nilo leak -- python train.py             does it leak, where, how fast?
   nilo report                              the last run again, with charts
   nilo run --allocs -- python train.py     which code allocated it? then: nilo report --allocs
   nilo report train.1115-0312.4711.nilo --json
@@ -102,6 +104,7 @@ pub enum Verb {
     Mode(allocs::ModeArgs),
     Report(report::ReportArgs),
     Export(report::ExportArgs),
+    Leak(leak::LeakArgs),
     List(ListArgs),
     Doctor(DoctorArgs),
     Import(import::ImportArgs),

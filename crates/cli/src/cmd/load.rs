@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use nilometer_analysis::{LogEnding, Run, RunBuilder};
 use nilometer_capture::rundir::{Places, SUFFIX};
 use nilometer_trace::manifest::MANIFEST_FILE;
+use nilometer_trace::record::Record;
 use nilometer_trace::{Ending, Manifest};
 
 use crate::talk::{self, Failure};
@@ -71,11 +72,19 @@ fn existing(path: &Path) -> Result<PathBuf, Failure> {
 
 /// Reads a run directory into its model.
 pub fn model(path: &Path) -> Result<Run, Failure> {
+    model_with(path, |_| {})
+}
+
+/// The same, with somebody else who wants to see the records.
+pub fn model_with(path: &Path, mut also: impl FnMut(&Record)) -> Result<Run, Failure> {
     let manifest = Manifest::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut builder = RunBuilder::new(&manifest);
     let mut reader =
         nilometer_trace::Reader::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let ending = reader.visit(|record| builder.push(record))?;
+    let ending = reader.visit(|record| {
+        builder.push(record);
+        also(record);
+    })?;
     let mut run = builder.finish(log_ending(&ending));
     run.saved = Some(short_path(path));
     Ok(run)

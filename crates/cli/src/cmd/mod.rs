@@ -10,6 +10,7 @@ pub mod exit;
 pub mod export;
 pub mod heap;
 pub mod import;
+pub mod leak;
 pub mod ledger;
 pub mod list;
 pub mod load;

@@ -43,7 +43,7 @@ fn allocs(args: &AllocArgs) -> Result<Option<AllocOptions>, Failure> {
     }))
 }
 
-fn environment() -> Vec<(OsString, OsString)> {
+pub fn environment() -> Vec<(OsString, OsString)> {
     std::env::vars_os().collect()
 }
 
@@ -60,6 +60,11 @@ fn options(args: &RunArgs) -> Options {
         grace: args.limits.grace,
         ..recording(&args.recording, Some(&args.depth), INTERVAL)
     }
+}
+
+/// The options of a recording that looks as deep as it may.
+pub fn recording_options(args: &RecordingArgs, interval: Duration) -> Options {
+    Options { budget_percent: 1.0, slow: true, ..recording(args, None, interval) }
 }
 
 /// The options that every recording verb has.
@@ -88,7 +93,7 @@ fn ledgers(depth: &DepthArgs) -> Ledgers {
     }
 }
 
-fn limits(args: &LimitArgs) -> Limits {
+pub fn limits(args: &LimitArgs) -> Limits {
     let limits = Limits {
         max_rss_bytes: args.max_rss,
         max_pss_bytes: args.max_pss,

@@ -41,6 +41,7 @@ mod heap_seed;
 mod heap_target;
 mod heap_torch;
 
+mod leak;
 mod where_ledger;
 mod where_run;
 

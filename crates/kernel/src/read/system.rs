@@ -86,14 +86,26 @@ pub fn read_tmpfs_usage(proc_root: &Path) -> BTreeMap<PathBuf, u64> {
     usage
 }
 
-/// Files in a shared-memory directory with the bytes they hold (not their nominal size).
-pub fn list_shared_files(directory: &Path) -> BTreeMap<PathBuf, u64> {
+/// A file in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedFile {
+    /// What it holds, not its nominal size.
+    pub bytes: u64,
+    /// When it was last written, in nanoseconds since 1970.
+    pub written_ns: u64,
+}
+
+/// Files in a shared-memory directory.
+pub fn list_shared_files(directory: &Path) -> BTreeMap<PathBuf, SharedFile> {
     let Ok(entries) = std::fs::read_dir(directory) else { return BTreeMap::new() };
     entries
         .flatten()
         .filter_map(|entry| {
             let metadata = entry.metadata().ok()?;
-            metadata.is_file().then(|| (entry.path(), metadata.blocks() * 512))
+            let written_ns = metadata.mtime().max(0).unsigned_abs() * 1_000_000_000
+                + metadata.mtime_nsec().max(0).unsigned_abs();
+            let file = SharedFile { bytes: metadata.blocks() * 512, written_ns };
+            metadata.is_file().then(|| (entry.path(), file))
         })
         .collect()
 }

@@ -15,6 +15,7 @@ use crate::table::Table;
 use crate::text;
 
 pub use line::render_line;
+pub(crate) use words::name as line_name;
 
 /// Libraries that are listed by themselves.
 const LIBRARIES: usize = 30;

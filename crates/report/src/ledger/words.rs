@@ -7,7 +7,7 @@ use crate::text;
 /// So many details are in a row; the document has them all.
 const MOST: usize = 3;
 
-pub(super) fn name(line: Line) -> &'static str {
+pub(crate) fn name(line: Line) -> &'static str {
     match line {
         Line::Code => "code and libraries",
         Line::LibraryData => "library data, written",

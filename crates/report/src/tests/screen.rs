@@ -11,7 +11,7 @@ fn verdict_of_a_leaking_training_at_120_columns() {
     nilo: python3 train.py · exit 0 · 3 m 12 s · 9 processes
      peak     6.41 GiB at 2 m 40 s, step 118 (PSS of the tree; 6.38–6.44)
      limit    8.00 GiB (cgroup /user.slice/user-1000.slice) · headroom 1.59 GiB (20 %)
-     growth   +1.80 MiB/step ± 0.10 since step 20: reaches the limit at step ≈ 1,020
+     growth   +1.80 MiB/step ± 0.10 since step 20: reaches the limit at step ≈ 1,020   → nilo leak
      made of  anonymous 4.50 · heap 1.10 · code 0.40 · shared memory 0.31 · other 0.02 · residual +0.06 GiB (2.10 s before
               the peak)
      workers  8 × DataLoader worker (24 over the run): 215 MiB private each, +3.00 MiB/step
@@ -29,6 +29,7 @@ fn verdict_of_a_leaking_training_at_80_columns() {
      limit    8.00 GiB (cgroup /user.slice/user-1000.slice) · headroom 1.59 GiB
               (20 %)
      growth   +1.80 MiB/step ± 0.10 since step 20: reaches the limit at step ≈ 1,020
+              → nilo leak
      made of  anonymous 4.50 · heap 1.10 · code 0.40 · shared memory 0.31 · other
               0.02 · residual +0.06 GiB (2.10 s before the peak)
      workers  8 × DataLoader worker (24 over the run): 215 MiB private each,
@@ -48,7 +49,7 @@ fn verdict_of_a_leaking_training_at_60_columns() {
      limit    8.00 GiB (cgroup /user.slice/user-1000.slice) ·
               headroom 1.59 GiB (20 %)
      growth   +1.80 MiB/step ± 0.10 since step 20: reaches the
-              limit at step ≈ 1,020
+              limit at step ≈ 1,020   → nilo leak
      made of  anonymous 4.50 · heap 1.10 · code 0.40 · shared
               memory 0.31 · other 0.02 · residual +0.06 GiB
               (2.10 s before the peak)

@@ -1,0 +1,185 @@
+//! What looks into a process say: which kinds of object grow, and whether memory is live or only kept by allocators.
+//!
+//! The one invariant: a look counts what is there, so few looks are enough for a trend; two are never enough.
+
+use std::collections::BTreeMap;
+
+use nilometer_trace::ledger::Line;
+
+use super::axis::Axis;
+use super::collect::{HeapLook, LeakBuilder, LedgerLook};
+use super::series::{self, Course, Judged, Terms};
+use super::trend::{self, Trend};
+use crate::stats::XY;
+
+/// Kinds that are judged: the largest by what they rose.
+const KINDS: usize = 48;
+/// Looks that a trend of a ledger needs.
+const LEAST_LOOKS: usize = 4;
+/// A line of a ledger is read while memory moves: this much is noise.
+const LEDGER_NOISE: f64 = 64.0 * 1024.0;
+
+/// A kind of object over the looks.
+#[derive(Debug, Clone)]
+pub(crate) struct Kind {
+    pub(crate) name: String,
+    pub(crate) judged: Judged,
+    /// Objects per unit of the axis.
+    pub(crate) count_rate: f64,
+}
+
+/// The census over time.
+#[derive(Debug, Clone)]
+pub(crate) struct Census {
+    pub(crate) pid: i32,
+    pub(crate) looks: usize,
+    pub(crate) total: Judged,
+    /// Those that grow, fastest first.
+    pub(crate) kinds: Vec<Kind>,
+}
+
+/// The looks of the process that was looked at most, from `since_x` on.
+pub(crate) fn census(evidence: &LeakBuilder, axis: &Axis, since_x: f64) -> Option<Census> {
+    let pid = most_frequent(evidence.heap.items().iter().map(|look| look.pid))?;
+    let looks: Vec<(f64, &HeapLook)> = evidence
+        .heap
+        .items()
+        .iter()
+        .filter(|look| look.pid == pid)
+        .filter_map(|look| Some((axis.x(evidence.clock.seconds(look.at_ns))?, look)))
+        .collect();
+    let all: Vec<XY> = looks.iter().map(|(x, look)| (*x, look.total as f64)).collect();
+    // A census after warm-up where there are enough of them, else all and its own cut.
+    let settled: Vec<(f64, &HeapLook)> = looks.iter().copied().filter(|(x, _)| *x >= since_x).collect();
+    let used = if settled.len() >= 6 { &settled } else { &looks };
+    let terms = Terms::counted();
+    let mut kinds: Vec<Kind> = rising(used).into_iter().filter_map(|name| kind(used, name, &terms)).collect();
+    kinds.sort_by(|a, b| rate(&b.judged).total_cmp(&rate(&a.judged)));
+    Some(Census { pid, looks: looks.len(), total: series::judge(&all, &terms), kinds })
+}
+
+fn most_frequent(pids: impl Iterator<Item = i32>) -> Option<i32> {
+    let mut counts: BTreeMap<i32, usize> = BTreeMap::new();
+    pids.for_each(|pid| *counts.entry(pid).or_default() += 1);
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(pid, _)| pid)
+}
+
+pub(crate) fn rate(judged: &Judged) -> f64 {
+    judged.rate.map_or(0.0, |rate| rate.value)
+}
+
+/// Names of the kinds that are larger at the end than at the beginning, most first.
+fn rising<'a>(looks: &[(f64, &'a HeapLook)]) -> Vec<&'a str> {
+    let (Some(first), Some(last)) = (looks.first(), looks.last()) else { return Vec::new() };
+    let before: BTreeMap<&str, u64> = first.1.kinds.iter().map(|kind| (kind.0.as_str(), kind.2)).collect();
+    let mut rises: Vec<(u64, &str)> = last
+        .1
+        .kinds
+        .iter()
+        .map(|(name, _, bytes)| {
+            (bytes.saturating_sub(before.get(name.as_str()).copied().unwrap_or(0)), name.as_str())
+        })
+        .filter(|(rise, _)| *rise > 0)
+        .collect();
+    rises.sort_unstable_by(|a, b| b.cmp(a));
+    rises.truncate(KINDS);
+    rises.into_iter().map(|(_, name)| name).collect()
+}
+
+/// The kind if it certainly grows. A look where it has no row tells nothing of it.
+fn kind(looks: &[(f64, &HeapLook)], name: &str, terms: &Terms) -> Option<Kind> {
+    let rows = looks.iter().filter_map(|(x, look)| {
+        let row = look.kinds.iter().find(|kind| kind.0 == name)?;
+        Some((*x, row.1 as f64, row.2 as f64))
+    });
+    let rows: Vec<(f64, f64, f64)> = rows.collect();
+    let bytes: Vec<XY> = rows.iter().map(|row| (row.0, row.2)).collect();
+    let judged = series::judge(&bytes, terms);
+    if judged.course != Course::Grows {
+        return None;
+    }
+    let since = judged.since_x;
+    let counts: Vec<XY> = rows.iter().filter(|row| row.0 >= since).map(|row| (row.0, row.1)).collect();
+    let count_rate = trend::trend(&counts, 1.0).map_or(0.0, |trend| trend.slope);
+    Some(Kind { name: name.to_owned(), judged, count_rate })
+}
+
+/// What a line of the ledger is, for a leak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Nature {
+    /// Somebody holds it.
+    Live,
+    /// Given back by the program, kept by an allocator.
+    Retained,
+    /// Pages of files.
+    File,
+}
+
+pub(crate) fn nature(line: Line) -> Nature {
+    match line {
+        Line::PythonSlack | Line::MallocHeld | Line::MallocMetadata | Line::HugeRounding => Nature::Retained,
+        Line::Code | Line::Files => Nature::File,
+        _ => Nature::Live,
+    }
+}
+
+/// The ledgers of one process over time.
+#[derive(Debug, Clone)]
+pub(crate) struct Books {
+    pub(crate) pid: i32,
+    pub(crate) looks: usize,
+    pub(crate) live: Trend,
+    pub(crate) retained: Trend,
+    pub(crate) span: f64,
+    /// Lines that certainly rise, fastest first, with their rate.
+    pub(crate) lines: Vec<(Line, f64)>,
+}
+
+/// From `since_x` on, of the process that was looked at most.
+pub(crate) fn books(evidence: &LeakBuilder, axis: &Axis, since_x: f64) -> Option<Books> {
+    let pid = most_frequent(evidence.ledgers.items().iter().map(|look| look.pid))?;
+    let looks: Vec<(f64, &LedgerLook)> = evidence
+        .ledgers
+        .items()
+        .iter()
+        .filter(|look| look.pid == pid)
+        .filter_map(|look| Some((axis.x(evidence.clock.seconds(look.at_ns))?, look)))
+        .filter(|(x, _)| *x >= since_x)
+        .collect();
+    if looks.len() < LEAST_LOOKS {
+        return None;
+    }
+    let of = |wanted: &dyn Fn(Line) -> bool| -> Vec<XY> {
+        let sum = |look: &LedgerLook| {
+            look.lines.iter().filter(|line| wanted(line.0)).map(|line| line.1 as f64).sum()
+        };
+        looks.iter().map(|(x, look)| (*x, sum(look))).collect()
+    };
+    let trend_of = |wanted: Nature| trend::trend(&of(&|line| nature(line) == wanted), LEDGER_NOISE);
+    let span = looks.last()?.0 - looks.first()?.0;
+    let mut lines: Vec<(Line, f64)> = Line::ALL
+        .into_iter()
+        .filter_map(|line| Some((line, trend::trend(&of(&|other| other == line), LEDGER_NOISE)?)))
+        .filter(|(_, trend)| trend.low > 0.0)
+        .map(|(line, trend)| (line, trend.slope))
+        .collect();
+    lines.sort_by(|a, b| b.1.total_cmp(&a.1));
+    Some(Books {
+        pid,
+        looks: looks.len(),
+        live: trend_of(Nature::Live)?,
+        retained: trend_of(Nature::Retained)?,
+        span,
+        lines,
+    })
+}
+
+impl Books {
+    /// What grows is what allocators keep, and what is live does not: by far the larger part, and not by chance.
+    pub(crate) fn says_retention(&self, rate: f64) -> bool {
+        self.retained.low > 0.0
+            && self.retained.slope > 0.5 * rate
+            && self.live.slope < 0.4 * self.retained.slope
+            && self.live.low < 0.25 * rate
+    }
+}

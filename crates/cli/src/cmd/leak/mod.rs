@@ -1,0 +1,158 @@
+//! `nilo leak`: a command, a process or a recorded run; the verdict; an exit code for gates.
+
+mod holder;
+mod judge;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use nilometer_analysis::Run;
+use nilometer_analysis::leak::{Leak, LeakBuilder};
+use nilometer_capture::heap_watch::Every;
+use nilometer_capture::launch;
+use nilometer_capture::ledger_watch::Ledgers;
+use nilometer_capture::options::Target;
+use nilometer_capture::{Options, attach};
+use nilometer_report::leak::{self as screen, json, junit};
+
+use super::run::{environment, failure, limits, recording_options};
+use super::{exit, load};
+use crate::args::leak::LeakArgs;
+use crate::talk::{self, Failure};
+
+const INTERVAL: Duration = Duration::from_millis(50);
+/// Memory of a process that ended comes back within this.
+const SETTLE: Duration = Duration::from_millis(300);
+const BEFORE: Duration = Duration::from_millis(100);
+/// How long a process is watched if nobody says.
+const WATCH: Duration = Duration::from_secs(60);
+/// One line a run, beside the log.
+const RUN_LOG: &str = "run.log";
+
+/// What was recorded, and how it ended.
+struct Recorded {
+    directory: PathBuf,
+    /// The watchdog ended it.
+    guarded: bool,
+    own: bool,
+}
+
+pub fn run(args: &LeakArgs) -> Result<ExitCode, Failure> {
+    nilometer_kernel::sys::signals::restore_sigpipe();
+    let recorded = record(args)?;
+    let mut evidence = LeakBuilder::default();
+    let run = load::model_with(&recorded.directory, |record| evidence.push(record))?;
+    let mut leak = nilometer_analysis::leak::verdict(&evidence, &run);
+    holder::add(&mut leak, &evidence, &run, &recorded.directory);
+    let code = judge::exit_code(&leak, &run, args, recorded.guarded);
+    tell(args, &leak, &run, code)?;
+    if recorded.own {
+        keep_runs(&leak, &recorded.directory);
+    }
+    Ok(ExitCode::from(code))
+}
+
+fn record(args: &LeakArgs) -> Result<Recorded, Failure> {
+    if !args.command.is_empty() {
+        return launch(args);
+    }
+    match args.target.as_deref().map(|word| (word, word.parse::<i32>())) {
+        Some((_, Ok(pid))) => watch(args, pid),
+        Some((word, Err(_))) => {
+            let directory = load::resolve(Some(word)).map_err(|problem| typed_command(problem, word))?;
+            Ok(Recorded { directory, guarded: false, own: false })
+        }
+        None => Ok(Recorded { directory: load::resolve(None)?, guarded: false, own: false }),
+    }
+}
+
+/// Somebody forgot the two dashes.
+fn typed_command(problem: Failure, word: &str) -> Failure {
+    if word.contains('/') || word.starts_with('@') {
+        return problem;
+    }
+    problem.hint(format!("to run a command:  nilo leak -- {word} …      to see the runs here:  nilo list"))
+}
+
+fn options(args: &LeakArgs) -> Options {
+    Options {
+        before: BEFORE,
+        settle: SETTLE,
+        repeat: args.repeat.unwrap_or(1),
+        heap: (!args.no_looks && args.repeat.is_none()).then_some(Every::Looks),
+        ledgers: if args.no_looks || args.repeat.is_some() { Ledgers::None } else { Ledgers::Looks },
+        steps: args.steps.clone(),
+        duration: args.duration,
+        limits: limits(&args.limits),
+        grace: args.limits.grace,
+        ..recording_options(&args.recording, INTERVAL)
+    }
+}
+
+fn launch(args: &LeakArgs) -> Result<Recorded, Failure> {
+    let mut options = options(args);
+    options.repeat_for = options.duration.take();
+    if args.repeat == Some(0) && !options.limits.any() && options.repeat_for.is_none() {
+        talk::say("runs until memory is short (--guard) or Ctrl-C");
+        options.limits = options.limits.guard();
+    }
+    let target = Target {
+        argv: args.command.clone(),
+        environment: environment(),
+        stdout_to_stderr: args.json == Some(None),
+    };
+    let outcome = launch::run(&options, target).map_err(failure)?;
+    Ok(Recorded { directory: outcome.directory, guarded: outcome.exit.ended_by.is_some(), own: true })
+}
+
+fn watch(args: &LeakArgs, pid: i32) -> Result<Recorded, Failure> {
+    let duration = args.duration.unwrap_or(WATCH);
+    if !args.quiet {
+        talk::say(&format!("watching {pid} for {:.0} s; Ctrl-C judges earlier", duration.as_secs_f64()));
+    }
+    let options = Options { duration: Some(duration), ..options(args) };
+    let done = attach::attach(&options, pid).map_err(failure)?;
+    Ok(Recorded { directory: done.path, guarded: false, own: true })
+}
+
+fn tell(args: &LeakArgs, leak: &Leak, run: &Run, code: u8) -> Result<(), Failure> {
+    let document = || format!("{:#}\n", json::document(leak, run, code));
+    match &args.json {
+        Some(Some(file)) => {
+            std::fs::write(file, document()).with_context(|| format!("cannot write {}", file.display()))?;
+        }
+        Some(None) => talk::data(&document()),
+        None => {}
+    }
+    if let Some(file) = &args.junit {
+        let text = junit::render(leak, run, outcome(code));
+        std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    if !args.quiet && args.json != Some(None) {
+        // A command has standard output for itself; a verdict on a run is data.
+        if args.command.is_empty() {
+            talk::data(&screen::render(leak, run, &talk::stdout_style()));
+        } else {
+            talk::talk(&screen::render(leak, run, &talk::stderr_style()));
+        }
+    }
+    Ok(())
+}
+
+fn outcome(code: u8) -> junit::Outcome {
+    match code {
+        0 => junit::Outcome::Passed,
+        exit::BAD => junit::Outcome::Failed,
+        exit::NOT_ENOUGH => junit::Outcome::Skipped,
+        _ => junit::Outcome::Error,
+    }
+}
+
+/// The verdict is told by now: a full disk does not change it.
+fn keep_runs(leak: &Leak, directory: &Path) {
+    if !leak.runs.is_empty() {
+        let _ = std::fs::write(directory.join(RUN_LOG), screen::render_csv(&leak.runs));
+    }
+}

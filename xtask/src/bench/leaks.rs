@@ -1,0 +1,202 @@
+//! `cargo xtask bench leaks`: the verdict of `nilo leak` on programs with a known truth, and on generated curves.
+//!
+//! The programs and their truth are in `bench/leaks`. Beside each verdict stands what mprof (a slope that nobody
+//! judges) and memray (what was not freed at the end) say of the same program.
+
+mod page;
+mod peer;
+mod program;
+mod reading;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use super::bar::{self, Bar, Limit};
+use super::{machine, write_folder};
+use crate::workspace;
+use peer::Peer;
+use program::Program;
+use reading::{Outcome, Reading};
+
+/// What `cargo xtask bench leaks` was asked.
+#[derive(Debug)]
+pub struct Options {
+    pub rounds: usize,
+    /// Programs whose name contains one of these; all without.
+    pub only: Vec<String>,
+    /// Without mprof and memray.
+    pub alone: bool,
+    pub out: Option<PathBuf>,
+}
+
+const PACKAGES: &[&str] = &["numpy==2.3.5", "memory_profiler==0.61.0", "psutil==7.2.2", "memray==1.20.0"];
+const CURVES: u64 = 200;
+
+pub fn run(options: &Options) -> Result<bool> {
+    let workshop = Workshop::open(options.alone)?;
+    let programs = workshop.programs(&options.only)?;
+    ensure!(!programs.is_empty(), "no program in bench/leaks is called so");
+    let mut readings = Vec::new();
+    for round in 1..=options.rounds {
+        for program in &programs {
+            let reading = workshop.judge(program, round)?;
+            println!("{}", page::render_row(&reading));
+            readings.push(reading);
+        }
+    }
+    let peers: Vec<Peer> = if options.alone {
+        Vec::new()
+    } else {
+        programs.iter().filter_map(|program| workshop.peer(program)).collect()
+    };
+    let curves = workshop.curves()?;
+    let bars = bars(&readings, &curves);
+    let page = page::render(&workshop.versions()?, &readings, &peers, &curves, &bars)?;
+    println!("{page}");
+    let document = json!({
+        "readings": readings.iter().map(Reading::to_json).collect::<Vec<_>>(),
+        "peers": peers.iter().map(Peer::to_json).collect::<Vec<_>>(),
+        "curves": curves,
+        "bars": bars.iter().map(Bar::to_json).collect::<Vec<_>>(),
+    });
+    write_folder(options.out.clone(), "leaks", &page, &document)?;
+    Ok(bar::all_hold(&bars))
+}
+
+fn bars(readings: &[Reading], curves: &Value) -> Vec<Bar> {
+    let count =
+        |wanted: Outcome| readings.iter().filter(|reading| reading.outcome() == wanted).count() as f64;
+    let rounds = readings.iter().map(|reading| reading.round).max().unwrap_or(1) as f64;
+    let worst = readings.iter().filter_map(Reading::rate_off).fold(0.0, f64::max);
+    let classes = readings.iter().filter(|reading| !reading.has_class()).count() as f64;
+    let bar = |what: &str, measured: f64, most: f64, unit| Bar {
+        what: what.to_owned(),
+        measured: Some(measured),
+        limit: Limit::AtMost(most),
+        unit,
+    };
+    vec![
+        bar("false alarms", count(Outcome::FalseAlarm), 0.0, ""),
+        bar("leaks missed", count(Outcome::Missed), 0.0, ""),
+        bar("cannot tell, per round", count(Outcome::CannotTell) / rounds, 2.0, ""),
+        bar("a rate off by at most", worst * 100.0, 10.0, " %"),
+        bar("verdicts with another class than the program's, per round", classes / rounds, 2.0, ""),
+        bar("generated curves judged wrong", curves["wrong"].as_f64().unwrap_or(f64::NAN), 1.0, ""),
+    ]
+}
+
+/// Where the programs, the interpreters and the tools are.
+struct Workshop {
+    nilo: PathBuf,
+    hold_out: PathBuf,
+    folder: PathBuf,
+    venv: PathBuf,
+    torch: PathBuf,
+    alone: bool,
+}
+
+impl Workshop {
+    fn open(alone: bool) -> Result<Self> {
+        let mut build = workspace::cargo();
+        succeed(build.args(["build", "--release", "--locked", "-p", "nilometer"]))?;
+        let mut example = workspace::cargo();
+        let example = example.args([
+            "build",
+            "--release",
+            "--locked",
+            "-p",
+            "nilometer-analysis",
+            "--example",
+            "hold_out",
+        ]);
+        succeed(example)?;
+        let target = workspace::read_target_dir()?;
+        let folder = target.join("bench-leaks");
+        std::fs::create_dir_all(&folder)?;
+        let cache = workspace::cache_folder()?;
+        let workshop = Self {
+            nilo: target.join("release/nilo"),
+            hold_out: target.join("release/examples/hold_out"),
+            folder,
+            venv: cache.join("bench-leaks-venv"),
+            torch: cache.join("envs/torch-2.15/bin/python"),
+            alone,
+        };
+        workshop.make_venv()?;
+        Ok(workshop)
+    }
+
+    fn make_venv(&self) -> Result<()> {
+        if !self.venv.join("bin/python").exists() {
+            succeed(Command::new("python3").args(["-m", "venv"]).arg(&self.venv))?;
+        }
+        let packages = if self.alone { &PACKAGES[..1] } else { PACKAGES };
+        let mut pip = Command::new(self.venv.join("bin/python"));
+        succeed(pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages))
+    }
+
+    fn programs(&self, only: &[String]) -> Result<Vec<Program>> {
+        let source = workspace::root().join("bench/leaks");
+        let mut programs = program::read(&source)?;
+        programs.retain(|program| only.is_empty() || only.iter().any(|name| program.label.contains(name)));
+        programs.retain(|program| {
+            let there = !program.needs_torch() || self.torch.exists();
+            if !there {
+                println!("left out: {}, {} is not there", program.label, self.torch.display());
+            }
+            there
+        });
+        programs
+            .iter_mut()
+            .try_for_each(|program| program.prepare(&source, &self.folder, &self.venv, &self.torch))?;
+        Ok(programs)
+    }
+
+    fn judge(&self, program: &Program, round: usize) -> Result<Reading> {
+        let mut leak = Command::new(&self.nilo);
+        let run = self.folder.join("run.nilo");
+        leak.args(["leak", "--json", "--force", "-o"]).arg(&run).arg("--").args(&program.command);
+        let output = leak.current_dir(&self.folder).output().context("cannot start nilo")?;
+        program.tidy();
+        let document: Value = serde_json::from_slice(&output.stdout).with_context(|| {
+            format!("{}: no verdict: {}", program.label, String::from_utf8_lossy(&output.stderr))
+        })?;
+        Ok(Reading::of(program, round, output.status.code().unwrap_or(-1), &document))
+    }
+
+    /// What the others say; nothing where they cannot run the program.
+    fn peer(&self, program: &Program) -> Option<Peer> {
+        let peer = peer::ask(program, &self.venv, &self.folder);
+        program.tidy();
+        peer
+    }
+
+    fn curves(&self) -> Result<Value> {
+        let first = machine::read_output("date", &["+%s"])?;
+        let told = machine::read_output(&self.hold_out, &[&CURVES.to_string(), &first, "--json"])?;
+        serde_json::from_str(told.lines().last().unwrap_or_default())
+            .context("the generated curves were not judged")
+    }
+
+    fn versions(&self) -> Result<Vec<String>> {
+        let nilo = machine::read_output(&self.nilo, &["--version"])?;
+        let python = machine::read_output(self.venv.join("bin/python"), &["--version"])?;
+        let packages = PACKAGES.iter().map(|package| package.replace("==", " "));
+        Ok([format!("{nilo} (commit {})", machine::read_commit()), python]
+            .into_iter()
+            .chain(packages)
+            .collect())
+    }
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    let program = Path::new(command.get_program()).display().to_string();
+    ensure!(
+        command.status().with_context(|| format!("cannot start {program}"))?.success(),
+        "{program} failed"
+    );
+    Ok(())
+}
