@@ -96,7 +96,9 @@ fn runs_that_leave_a_file_in_memory_are_named() {
         .map(|entry| entry.path())
         .filter(|path| path.display().to_string().starts_with(&name))
         .collect();
-    left.iter().for_each(|path| std::fs::remove_file(path).expect("ours"));
+    for path in &left {
+        std::fs::remove_file(path).expect("ours");
+    }
     assert_eq!(left.len(), 8);
     assert_eq!(judged.code, Some(1), "{}", judged.screen);
     assert_eq!(judged.verdict["class"], "outlives the process");
