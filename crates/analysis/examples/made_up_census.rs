@@ -1,7 +1,7 @@
 //! What the readings of a large census cost: a made-up heap of 3.4 million objects, or a snapshot, timed.
 //!
 //! ```console
-//! $ cargo run --release -p nilometer-analysis --example census [MILLIONS | FILE.heap PATH]
+//! $ cargo run --release -p nilometer-analysis --example made_up_census [MILLIONS | FILE.heap PATH]
 //! ```
 
 #![allow(clippy::print_stdout, clippy::expect_used)] // it prints, and nobody depends on it
