@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn every_row_fits_80_columns_and_only_verbs_that_exist_are_named() {
         assert!(questions(|_| true).lines().all(|line| line.chars().count() <= 80));
-        assert!(!questions(args::has_verb).contains("nilo leak"));
+        assert!(!questions(args::has_verb).contains("nilo pages"));
         assert!(questions(args::has_verb).contains("nilo import FILE"));
     }
 
