@@ -50,7 +50,7 @@ pub fn run(options: &Options) -> Result<bool> {
     let peers: Vec<Peer> = if options.alone {
         Vec::new()
     } else {
-        programs.iter().filter_map(|program| workshop.peer(program)).collect()
+        programs.iter().map(|program| workshop.peer(program)).collect()
     };
     let curves = workshop.curves()?;
     let bars = bars(&readings, &curves);
@@ -160,7 +160,7 @@ impl Workshop {
         let run = self.folder.join("run.nilo");
         leak.args(["leak", "--json", "--force", "-o"]).arg(&run).arg("--").args(&program.command);
         let output = leak.current_dir(&self.folder).output().context("cannot start nilo")?;
-        program.tidy();
+        program::tidy();
         let document: Value = serde_json::from_slice(&output.stdout).with_context(|| {
             format!("{}: no verdict: {}", program.label, String::from_utf8_lossy(&output.stderr))
         })?;
@@ -168,9 +168,9 @@ impl Workshop {
     }
 
     /// What the others say; nothing where they cannot run the program.
-    fn peer(&self, program: &Program) -> Option<Peer> {
+    fn peer(&self, program: &Program) -> Peer {
         let peer = peer::ask(program, &self.venv, &self.folder);
-        program.tidy();
+        program::tidy();
         peer
     }
 

@@ -87,7 +87,9 @@ fn programs(readings: &[Reading]) -> Result<String> {
 fn program_row(first: &Reading, of: &[&Reading]) -> Result<String> {
     let right = of.iter().filter(|reading| reading.outcome() == Outcome::Right).count();
     let mut classes: BTreeMap<&str, usize> = BTreeMap::new();
-    of.iter().for_each(|reading| *classes.entry(&reading.class).or_default() += 1);
+    for reading in of {
+        *classes.entry(&reading.class).or_default() += 1;
+    }
     let classes: Vec<String> = classes.iter().map(|(class, times)| format!("{class} {times}")).collect();
     let leaks = first.program.leaks;
     let number = |value: Option<f64>| {

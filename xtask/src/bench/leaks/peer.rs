@@ -25,11 +25,11 @@ impl Peer {
 }
 
 /// Both run the program once each; memray only Python, and only with the interpreter it is installed in.
-pub fn ask(program: &Program, venv: &Path, folder: &Path) -> Option<Peer> {
+pub fn ask(program: &Program, venv: &Path, folder: &Path) -> Peer {
     let mprof_slope = mprof(program, venv, folder);
     let memray_leaked =
         if program.is_python() && !program.needs_torch() { memray(program, venv, folder) } else { None };
-    Some(Peer { label: program.label.clone(), leaks: program.leaks, mprof_slope, memray_leaked })
+    Peer { label: program.label.clone(), leaks: program.leaks, mprof_slope, memray_leaked }
 }
 
 fn quiet(command: &mut Command) -> &mut Command {
@@ -91,7 +91,8 @@ mod tests {
 
     #[test]
     fn the_slope_is_that_of_the_second_half() {
-        let text: String = (0..40).map(|n| format!("MEM {}.0 {}.0\n", 100 + 2 * n, n)).collect();
+        let lines: Vec<String> = (0..40).map(|n| format!("MEM {}.0 {}.0\n", 100 + 2 * n, n)).collect();
+        let text = lines.concat();
         assert!((slope(&format!("CMDLINE x\n{text}")).unwrap() - 2.0).abs() < 1e-9);
         assert_eq!(slope("CMDLINE x\n"), None);
     }

@@ -88,12 +88,12 @@ impl Program {
         self.command = vec![binary.display().to_string()];
         Ok(())
     }
+}
 
-    /// What it left in memory on purpose is taken away.
-    pub fn tidy(&self) {
-        let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
-        for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(LEFT_BEHIND)) {
-            let _ = fs::remove_file(entry.path());
-        }
+/// What it left in memory on purpose is taken away.
+pub fn tidy() {
+    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(LEFT_BEHIND)) {
+        let _ = fs::remove_file(entry.path());
     }
 }
