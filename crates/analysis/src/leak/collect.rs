@@ -64,7 +64,7 @@ pub(crate) struct LedgerLook {
     pub(crate) pause_ns: u64,
 }
 
-/// Feed all records in the order of the log; [`super::verdict`] reads what came together.
+/// Feed all records in the order of the log; [`super::verdict()`] reads what came together.
 #[derive(Debug)]
 pub struct LeakBuilder {
     pub(crate) clock: Clock,

@@ -1,6 +1,6 @@
 //! Does it leak, where, how fast, and how sure is that?
 //!
-//! [`LeakBuilder`] is fed the records of a run beside [`crate::RunBuilder`]; [`verdict`] makes of both one [`Leak`]:
+//! [`LeakBuilder`] is fed the records of a run beside [`crate::RunBuilder`]; [`verdict()`] makes of both one [`Leak`]:
 //! class, rate with its interval, place, forecast, and the smallest rate that would have been seen. Pure.
 //! The one invariant: "grows" is never said from one sample, nor from resident memory alone where a look inside the
 //! process can tell what is live from what an allocator keeps.

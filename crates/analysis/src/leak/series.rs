@@ -1,9 +1,9 @@
 //! The verdict on one series of levels: what it does, how fast, and what it could have hidden.
 //!
 //! 1. Reduce it to its floor: the least level of each of at most 96 stretches. A leak raises the floor.
-//! 2. Teeth: judge the floors of the falls ([`super::teeth`]).
+//! 2. Teeth: judge the floors of the falls (`teeth`).
 //! 3. Cut the warm-up at the change point, at most 60 % of the series.
-//! 4. Ask which law the rest follows ([`super::form`]) and whether its trend is certain ([`super::trend`]).
+//! 4. Ask which law the rest follows (`form`) and whether its trend is certain (`trend`).
 //!
 //! The one invariant: `Grows` needs all of a line as the best law by a clear margin, a trend that is certain at
 //! 99.9 %, and a rise that counters and allocators do not make by themselves.

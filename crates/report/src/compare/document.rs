@@ -3,7 +3,7 @@
 use nilometer_analysis::compare::{Comparison, PointChange, Versus};
 use serde_json::{Map, Value, json};
 
-/// The schema of [`json`], JSON Schema draft 2020-12.
+/// The schema of [`json()`], JSON Schema draft 2020-12.
 pub const SCHEMA: &str = include_str!("../../schema/compare.schema.json");
 const SCHEMA_VERSION: u32 = 1;
 

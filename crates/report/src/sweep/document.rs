@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::formula;
 
-/// The schema of [`json`], JSON Schema draft 2020-12.
+/// The schema of [`json()`], JSON Schema draft 2020-12.
 pub const SCHEMA: &str = include_str!("../../schema/sweep.schema.json");
 const SCHEMA_VERSION: u32 = 1;
 
