@@ -9,9 +9,12 @@ use serde_json::Value;
 
 use crate::harness::{Dialogue, Lab, finish, finish_child, py_program, text};
 use crate::schema::validate;
+use crate::watched::python;
 
-/// Repeats of the known program into `FOLDER/N.nilo`.
+/// Repeats of the known program into `FOLDER/N.nilo`. By the interpreter itself: of a wrapper that had children of its
+/// own the last mark is not known for certain.
 fn repeats(lab: &Lab, folder: &str, count: usize, arguments: &[&str]) {
+    let python = python();
     for number in 0..count {
         let mut nilo = lab.nilo([
             "run",
@@ -21,7 +24,7 @@ fn repeats(lab: &Lab, folder: &str, count: usize, arguments: &[&str]) {
             "-o",
             &format!("{folder}/{number}.nilo"),
             "--",
-            "python3",
+            &python,
         ]);
         let output = finish(nilo.arg(py_program("batch.py")).args(arguments).stdin(Stdio::null()));
         assert!(output.status.success(), "{}", text(&output.stderr));

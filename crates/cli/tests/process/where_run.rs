@@ -89,7 +89,8 @@ fn a_run_keeps_ledgers_as_it_grows_and_never_stops_for_them() {
     assert_eq!(first["at_s"], found["ledgers"][0]["at_s"]);
     let report = text(&finish(&mut lab.nilo(["report", "run.nilo"])).stdout);
     assert!(report.contains("made of") && report.contains("nilo where"), "{report}");
-    assert!(report.contains("arrays and tensors"), "{report}");
+    // The verdict tells it by the ledger only where that shows most of the peak, and this program may end before.
+    assert!(report.contains("Made of, MiB") && report.contains("arrays"), "{report}");
 }
 
 #[test]
