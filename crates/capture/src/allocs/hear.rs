@@ -110,8 +110,17 @@ impl Hearing {
         let mut index = 0;
         while index < self.living.len() {
             taken += self.read(index, now_ns, last);
-            let living = &self.living[index];
-            if living.is_over && (last || !living.awaits(now_ns)) {
+            // What an image had is gone before its successor says the first word.
+            if self.is_replaced(index) && self.can_be_buried(index, now_ns, last) {
+                self.bury(index, now_ns, keeper);
+            } else {
+                index += 1;
+            }
+        }
+        // Other ends only after all were heard: what one had stands beside what the rest did while it lived.
+        index = 0;
+        while index < self.living.len() {
+            if self.can_be_buried(index, now_ns, last) {
                 self.bury(index, now_ns, keeper);
             } else {
                 index += 1;
@@ -120,6 +129,18 @@ impl Hearing {
         self.announce(keeper);
         self.curve.add(now_ns, self.sums.sites.live.bytes);
         taken
+    }
+
+    fn can_be_buried(&self, index: usize, now_ns: u64, last: bool) -> bool {
+        self.living.get(index).is_some_and(|living| living.is_over && (last || !living.awaits(now_ns)))
+    }
+
+    /// A later image of the same process is there.
+    fn is_replaced(&self, index: usize) -> bool {
+        let (Some(living), Some(later)) = (self.living.get(index), self.living.get(index + 1..)) else {
+            return false;
+        };
+        living.is_over && later.iter().any(|other| other.pid == living.pid)
     }
 
     fn read(&mut self, index: usize, now_ns: u64, last: bool) -> usize {

@@ -124,13 +124,17 @@ fn forks_and_execs_are_followed_and_a_child_owns_what_it_made() {
     assert_eq!(fresh.len(), 2, "before and after its exec");
     assert_eq!((fresh[0].live.bytes, fresh[1].forked_from), (9_000_000, None));
     // At the highest moment the parent had its own and the child the nine millions.
-    assert_eq!(found.about.peak.bytes, 12_000_000);
+    // Ends have no time of their own: what ended in the same turn of the recorder may stand beside it.
+    let ended = 40_000 + 5_000 + 70_000;
+    let peak = found.about.peak.bytes;
+    assert!((12_000_000..=12_000_000 + ended).contains(&peak), "{peak}");
     let at_peak = |pid: i32| -> u64 {
         let of = |site: &&allocs::Site| found.processes[site.process as usize].pid == pid;
         found.sites.iter().filter(of).map(|site| site.peak.bytes).sum()
     };
     assert_eq!((at_peak(parent[0].pid), at_peak(fresh[0].pid)), (3_000_000, 9_000_000));
-    assert_eq!(at_peak(child.pid) + at_peak(grandchild.pid), 0);
+    let rest = at_peak(child.pid) + at_peak(grandchild.pid);
+    assert!(rest <= ended, "{rest}");
 }
 
 #[test]
