@@ -13,7 +13,7 @@ use std::process::Command;
 
 use look::{copy, newest_of_each, program};
 use nilometer_cpython::{CensusOptions, Detail, census};
-use nilometer_trace::heap::{Graph, Holder, Part};
+use nilometer_trace::heap::{Fold, Graph, Holder, Part, ShownKinds};
 use target::Target;
 
 /// How objects hold the one that a program calls so: the kind of the holder, and the label.
@@ -95,6 +95,8 @@ fn counts_have_the_same_objects_without_names() {
         let counts =
             census(&python, &image, &CensusOptions { detail: Detail::Counts, ..CensusOptions::default() });
         assert!(counts.edges.label.is_empty());
+        assert!(!counts.dict_owners.is_empty() && whole.dict_owners.is_empty());
+        assert_eq!(shown_kinds(&counts), shown_kinds(&whole), "{}", python.version);
         assert_eq!(counts.objects, whole.objects, "{}", python.version);
         assert_eq!(
             (counts.edges.start, counts.edges.to),
@@ -103,4 +105,10 @@ fn counts_have_the_same_objects_without_names() {
             python.version
         );
     }
+}
+
+/// Dicts with their owners, as tables show them.
+fn shown_kinds(graph: &Graph) -> Vec<String> {
+    let kinds = ShownKinds::of(graph, &Fold::of(graph));
+    (0..graph.len() as u32).map(|object| kinds.name(object).to_owned()).collect()
 }

@@ -27,8 +27,8 @@ pub(crate) struct Closure {
     pub dangling: u64,
     /// More references than can be numbered.
     pub cut: bool,
-    /// Dicts of instances, modules, types: what they hold are attributes.
-    attribute_dicts: Vec<Number>,
+    /// Dicts of instances, modules, types, and whose they are: what they hold are attributes.
+    pub dict_owners: Vec<(Number, Number)>,
     /// Tuples of cells, and the code that names them.
     cells: Vec<(u64, u64)>,
 }
@@ -50,7 +50,7 @@ impl Closure {
             types = heap.types.list().len();
             found.clear();
             closure.read(heap, python, context, &mut payloads, &mut found, number as Number);
-            closure.resolve(heap, context, &found);
+            closure.resolve(heap, context, &found, number as Number);
             number += 1;
         }
         closure.start.push(closure.to.len() as u32);
@@ -64,6 +64,8 @@ impl Closure {
     }
 
     fn with_capacity(objects: usize, context: &Context) -> Self {
+        // Some stand outside of the pools and are found on the way; columns that double would cost more than that.
+        let objects = objects + objects / 8;
         let edges = if context.linked { objects + objects / 2 } else { 0 };
         Self {
             bytes: Vec::with_capacity(objects),
@@ -129,7 +131,7 @@ impl Closure {
 
     /// Turns addresses into numbers; new objects are added to the heap.
     #[inline]
-    fn resolve(&mut self, heap: &mut Heap<'_>, context: &Context, found: &Found) {
+    fn resolve(&mut self, heap: &mut Heap<'_>, context: &Context, found: &Found, owner: Number) {
         self.start.push(self.to.len() as u32);
         if self.to.len() + found.references.len() > u32::MAX as usize {
             self.cut = true;
@@ -143,12 +145,12 @@ impl Closure {
             };
             if context.linked {
                 self.to.push(target);
+                if reference.label == of_dict {
+                    self.dict_owners.push((target, owner));
+                }
             }
             if context.labelled {
                 self.label.push(reference.label);
-                if reference.label == of_dict {
-                    self.attribute_dicts.push(target);
-                }
             }
         }
     }
@@ -173,7 +175,7 @@ impl Closure {
 
     /// What the dict of an instance holds under a name is an attribute.
     fn name_attributes(&mut self) {
-        for dict in std::mem::take(&mut self.attribute_dicts) {
+        for (dict, _) in std::mem::take(&mut self.dict_owners) {
             for label in self.labels_of(dict) {
                 if let Some(Part::Key(name)) = label.part() {
                     *label = Label::new(Part::Attribute(name));

@@ -116,6 +116,12 @@ pub(crate) fn graph(mut heap: Heap<'_>, mut closure: Closure, roots: &Roots) -> 
     let renumbered = |(number, extent)| Extent { object: order.rank[number as usize], ..extent };
     let mut extents: Vec<Extent> = std::mem::take(&mut closure.extents).into_iter().map(renumbered).collect();
     extents.sort_by_key(|extent| extent.object);
+    let mut dict_owners: Vec<_> = std::mem::take(&mut closure.dict_owners)
+        .into_iter()
+        .map(|(dict, owner)| (order.rank[dict as usize], order.rank[owner as usize]))
+        .collect();
+    dict_owners.sort_unstable();
+    dict_owners.dedup_by_key(|(dict, _)| *dict);
     let roots = roots.iter().map(|(target, holder, name, claim)| {
         (Root { object: order.rank[target as usize], holder, name: name.to_owned() }, claim)
     });
@@ -136,6 +142,7 @@ pub(crate) fn graph(mut heap: Heap<'_>, mut closure: Closure, roots: &Roots) -> 
         edges,
         payloads,
         extents,
+        dict_owners,
         names: heap.types.names.into_list(),
         ..Graph::default()
     };

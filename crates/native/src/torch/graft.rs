@@ -30,6 +30,10 @@ pub(super) fn insert(graph: &mut Graph, new: &[NewObject]) -> Places {
     graph.edges.start = starts(&graph.edges.start, &places, new.len());
     graph.payloads.iter_mut().for_each(|payload| moved(&mut payload.owner));
     graph.extents.iter_mut().for_each(|extent| moved(&mut extent.object));
+    graph.dict_owners.iter_mut().for_each(|(dict, owner)| {
+        moved(dict);
+        moved(owner);
+    });
     graph.roots.iter_mut().for_each(|root| moved(&mut root.object));
     places
 }

@@ -1,6 +1,6 @@
 //! Is a graph sound? Readers index without asking, so every number that names something is looked at once, here.
 
-use super::{Edges, Graph, Label, Objects, Part};
+use super::{Edges, Graph, Label, ObjectId, Objects, Part};
 
 /// Ids above this are kept free: readers use them as marks.
 pub const MAX_OBJECTS: usize = u32::MAX as usize - 16;
@@ -39,6 +39,7 @@ impl Graph {
         self.edges.check(self.len(), self.names.len())?;
         self.check_payloads()?;
         self.check_extents()?;
+        self.check_dict_owners()?;
         let count = self.len();
         all(&self.roots, "a root is no object: root", |root| (root.object as usize) < count)?;
         self.check_totals()
@@ -60,6 +61,14 @@ impl Graph {
             it.element.is_none_or(|name| (name as usize) < names)
         })?;
         increasing(&self.extents, "extents are not sorted by object: extent", |a, b| a.object < b.object)
+    }
+
+    fn check_dict_owners(&self) -> Sound {
+        let is_object = |id: ObjectId| (id as usize) < self.len();
+        all(&self.dict_owners, "an owned dict or its owner is no object: pair", |(dict, owner)| {
+            is_object(*dict) && is_object(*owner)
+        })?;
+        increasing(&self.dict_owners, "owned dicts are not sorted: pair", |a, b| a.0 < b.0)
     }
 
     fn check_totals(&self) -> Sound {

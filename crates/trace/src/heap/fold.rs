@@ -44,14 +44,15 @@ impl Fold {
     }
 }
 
-/// Empty without labels.
 fn dict_owners(graph: &Graph) -> Vec<ObjectId> {
     let link = Label::new(Part::Special(Special::Dict));
-    let mut owners = Vec::new();
+    let mut owners = vec![NO_OBJECT; graph.len()];
+    for (dict, owner) in &graph.dict_owners {
+        owners[*dict as usize] = *owner;
+    }
     if graph.edges.label.is_empty() {
         return owners;
     }
-    owners.resize(graph.len(), NO_OBJECT);
     for object in 0..graph.len() as ObjectId {
         for edge in graph.edges.range(object) {
             if graph.edges.label[edge] == link {

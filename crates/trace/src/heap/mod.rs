@@ -42,6 +42,9 @@ pub struct Graph {
     pub payloads: Vec<Payload>,
     /// What arrays and tensors span by their own account, sorted by object. May be empty.
     pub extents: Vec<Extent>,
+    /// Dicts that are an object's own, and that object, sorted by dict: for a census whose references have no
+    /// labels. Where they have, the labels tell it, and this is empty.
+    pub dict_owners: Vec<(ObjectId, ObjectId)>,
     pub roots: Vec<Root>,
     pub threads: Vec<ThreadStack>,
 }

@@ -72,13 +72,13 @@ struct Shown<'a> {
 impl Shown<'_> {
     fn all(mut self) -> Vec<u32> {
         let natures: Vec<Nature> = self.graph.kinds.iter().map(|kind| kind.nature).collect();
-        // An unlabelled census knows no owners: its dicts are just dicts.
-        let labelled = !self.graph.edges.label.is_empty();
+        // Where no owners are known, dicts are just dicts.
+        let owners_known = !(self.graph.edges.label.is_empty() && self.graph.dict_owners.is_empty());
         let mut shown = Vec::with_capacity(self.graph.len());
         for object in 0..self.graph.len() as ObjectId {
             let kind = self.graph.objects.kind[object as usize];
             shown.push(match natures[kind as usize] {
-                Nature::Dict if labelled => self.dict(object, kind),
+                Nature::Dict if owners_known => self.dict(object, kind),
                 _ => self.plain[kind as usize],
             });
         }

@@ -18,7 +18,7 @@ pub fn render(
         "# What a heap census costs, {date}\n\n{warning}\
          Machine: {machine}  \nVersions: {versions}  \nRepeat with: `cargo xtask bench heap`\n\n\
          The same heap (`xtask/src/bench/heap/workload.py`) in a fresh process for each look; {rounds} interleaved \
-         round(s), the round with the least CPU is shown. CPU and memory of `nilo` are those of the whole command; guppy3 \
+         round(s) of three looks each, the look with the least CPU is shown. CPU and memory of `nilo` are those of the whole command; guppy3 \
          (`hpy().heap()` and its table) and pympler (`muppy`, `summary`) run inside the target, so their time is the \
          pause and their memory is the target's. Gaps are the longest time between two turns of a busy loop inside the target while \
          it is looked at, least of the rounds.\n\n## Bars\n\n{bars}\n## Readings\n\n{table}",

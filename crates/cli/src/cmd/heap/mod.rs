@@ -16,11 +16,14 @@ use std::process::ExitCode;
 
 use nilometer_analysis::heap::model::Table;
 use nilometer_analysis::heap::{self, Grouping, Heap};
+use nilometer_capture::census::Detail;
 use nilometer_report::heap::json::Document;
 use nilometer_report::heap::{self as screen, Page, heapy, json, muppy, quoted};
 use nilometer_trace::heap::Graph;
 
-use crate::args::heap::{DiffArgs, HeapArgs, HeapReading, ObjectArgs, ShowingArgs, TableFormat, Top};
+use crate::args::heap::{
+    DiffArgs, Grouping as By, HeapArgs, HeapReading, ObjectArgs, ShowingArgs, TableFormat, Top,
+};
 use crate::talk::{self, Failure};
 pub use source::read_snapshot;
 
@@ -53,7 +56,7 @@ fn show(args: &HeapArgs) -> Result<(), Failure> {
         keep::check(file, args.keeping.force)?;
     }
     let before = selection.since.map(read_snapshot).transpose()?;
-    let graph = source.read(&args.census)?;
+    let graph = source.read(&args.census, detail(args))?;
     if let Some(file) = &args.keeping.output {
         keep::write(&graph, file, args.keeping.force)?;
     }
@@ -77,6 +80,19 @@ fn show(args: &HeapArgs) -> Result<(), Failure> {
         views.render(&summary, &page)
     });
     Ok(())
+}
+
+/// Names of references cost a fifth of a census; a plain table does not show any.
+fn detail(args: &HeapArgs) -> Detail {
+    let (selection, views) = (&args.selection, &args.views);
+    let is_view = views.of.is_some() || views.retained || views.arrays || views.cycles;
+    let is_selected = !selection.row.is_empty() || selection.under.is_some() || selection.since.is_some();
+    let is_named = selection.by.iter().any(|by| matches!(by, By::Owner | By::Attribute));
+    if is_view || is_selected || is_named || args.keeping.output.is_some() {
+        Detail::Graph
+    } else {
+        Detail::Counts
+    }
 }
 
 fn print_foreign(format: TableFormat, table: &Table) {
@@ -111,8 +127,8 @@ fn tell_unlisted(format: TableFormat, total: u64, listed: usize) {
 
 fn diff(args: &DiffArgs) -> Result<(), Failure> {
     let (before, after) = (Source::parse(&args.before)?, Source::parse(&args.after)?);
-    let before: Graph = before.read(&args.census)?;
-    let after: Graph = after.read(&args.census)?;
+    let before: Graph = before.read(&args.census, Detail::Graph)?;
+    let after: Graph = after.read(&args.census, Detail::Graph)?;
     let (before, after) = (Heap::new(&before), Heap::new(&after));
     let top = rows(&args.showing);
     // The other tools sort by their own rules, so they get every row.
@@ -159,7 +175,7 @@ fn object(args: &ObjectArgs, view: ObjectView) -> Result<(), Failure> {
     let source = Source::parse(&args.target)?;
     let selection = Selection::new(&args.selection, None);
     let before = selection.since.map(read_snapshot).transpose()?;
-    let graph = source.read(&args.census)?;
+    let graph = source.read(&args.census, Detail::Graph)?;
     let heap = Heap::new(&graph);
     let set = selection
         .object(&heap, before.as_ref(), args.object.as_deref())

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use nilometer_capture::census::{self, CensusOptions, Mode, Progress};
+use nilometer_capture::census::{self, CensusOptions, Detail, Mode, Progress};
 use nilometer_cpython as cpython;
 use nilometer_image as image;
 use nilometer_trace::heap::{self, Graph, is_heap};
@@ -32,17 +32,17 @@ impl Source {
         }
     }
 
-    pub fn read(&self, args: &CensusArgs) -> Result<Graph, Failure> {
+    pub fn read(&self, args: &CensusArgs, detail: Detail) -> Result<Graph, Failure> {
         let read = match self {
-            Self::Process(pid) => read_process(*pid, args),
-            Self::File(path) => read_file(path, args),
+            Self::Process(pid) => read_process(*pid, args, detail),
+            Self::File(path) => read_file(path, args, detail),
         };
         progress::line("");
         read
     }
 }
 
-fn options(args: &CensusArgs) -> CensusOptions {
+fn options(args: &CensusArgs, detail: Detail) -> CensusOptions {
     let mode = match (args.fork, args.pause) {
         (true, _) => Mode::Fork,
         (false, Switch::On) => Mode::Copy,
@@ -51,14 +51,14 @@ fn options(args: &CensusArgs) -> CensusOptions {
     CensusOptions {
         mode,
         max_pause: args.max_pause,
+        detail,
         with_values: args.with_values,
         progress: Progress::new(progress::show),
-        ..CensusOptions::default()
     }
 }
 
-fn read_process(pid: i32, args: &CensusArgs) -> Result<Graph, Failure> {
-    match census::take(pid, &options(args)) {
+fn read_process(pid: i32, args: &CensusArgs, detail: Detail) -> Result<Graph, Failure> {
+    match census::take(pid, &options(args, detail)) {
         Ok(graph) => {
             tell_kin(pid, args);
             Ok(graph)
@@ -66,7 +66,8 @@ fn read_process(pid: i32, args: &CensusArgs) -> Result<Graph, Failure> {
         Err(error) => match only_python_below(pid, &error, args) {
             Some(kin) => {
                 talk::say(&format!("{pid} is not Python; reading {} below it ({})", kin.pid, kin.command));
-                census::take(kin.pid, &options(args)).map_err(|error| refusal::of_process(kin.pid, error))
+                census::take(kin.pid, &options(args, detail))
+                    .map_err(|error| refusal::of_process(kin.pid, error))
             }
             None => read_by_recorder(pid, &error).ok_or_else(|| refusal::of_process(pid, error)),
         },
@@ -105,7 +106,7 @@ fn tell_kin(pid: i32, args: &CensusArgs) {
     }
 }
 
-fn read_file(path: &Path, args: &CensusArgs) -> Result<Graph, Failure> {
+fn read_file(path: &Path, args: &CensusArgs, detail: Detail) -> Result<Graph, Failure> {
     if path.is_dir() {
         return Err(directory(path));
     }
@@ -114,7 +115,7 @@ fn read_file(path: &Path, args: &CensusArgs) -> Result<Graph, Failure> {
     if is_heap(&start) {
         return read_snapshot(path);
     }
-    census::from_core(path, args.sysroot.as_deref(), &options(args))
+    census::from_core(path, args.sysroot.as_deref(), &options(args, detail))
         .map_err(|error| refusal::of_core(path, error))
 }
 
