@@ -1,12 +1,11 @@
 //! Faults around the recorder of allocations: the target goes on, and what is missing is told.
 
 use std::path::Path;
-use std::process::Stdio;
 
 use crate::allocs::recording;
 use crate::control::{ask, socket_of};
 use crate::faults::SmallDisk;
-use crate::harness::{Dialogue, Lab, c_program, finish, skip, text};
+use crate::harness::{Dialogue, Lab, c_program, skip, text};
 use crate::limited::Limited;
 use crate::onlooker::{KILL, is_stopped, send, until};
 
@@ -113,6 +112,13 @@ fn a_full_disk_costs_the_stored_allocations_and_nothing_else() {
     assert!(longest_us < MOST_STALL_US, "{longest_us} us");
 }
 
+/// What `command` becomes inside of the group, while `nilo` stays outside: with both inside, the kernel
+/// now and then ends `nilo` too, before the pages of the first victim are given back.
+fn only_target_inside<'a>(group: &Limited, command: &[&'a str], enter: &'a mut String) -> Vec<&'a str> {
+    *enter = format!("echo $$ > /sys/fs/cgroup/memory{}/cgroup.procs && exec \"$@\"", group.name());
+    [&["sh", "-c", enter.as_str(), "sh"], command].concat()
+}
+
 #[test]
 fn running_out_of_a_cgroups_memory_loses_no_event() {
     let lab = Lab::new();
@@ -121,13 +127,13 @@ fn running_out_of_a_cgroups_memory_loses_no_event() {
         Err(why) => return skip("memory cgroup", &why),
     };
     let path = lab.path("counter");
-    let mut arguments: Vec<std::ffi::OsString> = ["run", "-o", "run.nilo"].map(Into::into).to_vec();
-    arguments.extend(QUICK.map(Into::into));
-    arguments.extend(["--".into(), c_program("allocs_count.c").into(), path.clone().into(), "touch".into()]);
-    let output = finish(group.nilo(&lab, arguments).stdin(Stdio::null()));
-    assert_eq!(output.status.code(), Some(137), "{}", text(&output.stderr));
-    assert!(group.oom_kills() >= 1);
-    let found = recording(&lab.path("run.nilo"));
+    let program = c_program("allocs_count.c").display().to_string();
+    let (counter, mut enter) = (path.display().to_string(), String::new());
+    let command = only_target_inside(&group, &[&program, &counter, "touch"], &mut enter);
+    let run = lab.run(&QUICK, &command);
+    assert_eq!(run.code(), Some(137), "{}", run.stderr());
+    assert_eq!(group.oom_kills(), 1);
+    let found = recording(&run.directory);
     let truth = crate::allocs::counter(&path);
     let told: u64 =
         found.sites.iter().filter(|site| site.total.bytes >= 100_000).map(|s| s.total.count).sum();
@@ -142,10 +148,9 @@ fn a_tight_limit_is_kept() {
         Ok(group) => group,
         Err(why) => return skip("memory cgroup", &why),
     };
-    // Only the target is inside: it needs some megabytes, the tracker has the rest.
-    let enter = format!("echo $$ > /sys/fs/cgroup/memory{}/cgroup.procs && exec \"$@\"", group.name());
-    let program = c_program("allocs_known.c").display().to_string();
-    let command = ["sh", "-c", &enter, "sh", &program, "200000", "4"];
+    // The target needs some megabytes, the tracker has the rest.
+    let (program, mut enter) = (c_program("allocs_known.c").display().to_string(), String::new());
+    let command = only_target_inside(&group, &[&program, "200000", "4"], &mut enter);
     let run = lab.run(&QUICK, &command);
     assert_eq!(run.code(), Some(0), "{}", run.stderr());
     assert_eq!(group.oom_kills(), 0);
