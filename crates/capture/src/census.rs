@@ -176,14 +176,17 @@ impl<'a> Readers<'a> {
         &self,
         image: &Image,
         malloc: Option<&Malloc>,
+        holdings: bool,
     ) -> (Graph, Footprint, torch::Roles) {
-        let wanted = cpython::CensusOptions { detail: Detail::Places, with_values: false };
+        let detail = if holdings { Detail::Counts } else { Detail::Places };
+        let wanted = cpython::CensusOptions { detail, with_values: false };
         let (mut graph, footprint) = match &self.python {
             Ok(python) => cpython::census_with_footprint(python, image, &wanted),
             Err(error) => (without_python(error), Footprint::default()),
         };
         let found = self.torch.as_ref().map(|classes| add_storages(&mut graph, classes, image, malloc));
-        let roles = found.map(|found| torch::Roles::of(&found, &graph)).unwrap_or_default();
+        let state = &footprint.optimizer_tensors;
+        let roles = found.map(|found| torch::Roles::of(&found, &graph, state)).unwrap_or_default();
         (graph, footprint, roles)
     }
 }

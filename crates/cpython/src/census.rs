@@ -3,8 +3,9 @@
 //! Pools first, because they need no list and no symbol; the collector's lists second, for large containers; then
 //! whatever any of these refers to. The invariant: the result passes `Graph::check`.
 
-mod closure;
+pub(crate) mod closure;
 pub(crate) mod heap;
+pub(crate) mod inspect;
 mod order;
 mod quality;
 
@@ -16,10 +17,11 @@ use nilometer_image::Image;
 use nilometer_trace::heap::{Graph, Origin};
 
 use crate::footprint::Footprint;
+use crate::holding::{self, Holding};
 use crate::locate::Python;
 use crate::reference::Context;
 use crate::root::Roots;
-use crate::{classify, collector, stack};
+use crate::{classify, collector, idle, optimizer, stack};
 use closure::Closure;
 use heap::Heap;
 pub use quality::Mismatch;
@@ -69,9 +71,11 @@ pub fn census_timed(python: &Python, image: &Image, options: &CensusOptions) -> 
 
 /// The same, and where in memory the interpreter keeps it all.
 pub fn census_with_footprint(python: &Python, image: &Image, options: &CensusOptions) -> (Graph, Footprint) {
-    let mut outside = Some(Vec::new());
-    let (graph, ..) = take(python, image, *options, &mut outside);
-    (graph, Footprint::new(python, image, outside.unwrap_or_default()))
+    let mut beside = Some(Beside::default());
+    let (graph, ..) = take(python, image, *options, &mut beside);
+    let Beside { outside, idle, optimizer_tensors, holdings } = beside.unwrap_or_default();
+    let found = Footprint::new(python, image, outside);
+    (graph, Footprint { idle, optimizer_tensors, holdings, ..found })
 }
 
 /// The kinds whose reference counts the census does not explain: where a layout is wrong, it shows here.
@@ -80,12 +84,35 @@ pub fn mismatches(python: &Python, image: &Image) -> Vec<Mismatch> {
     quality::mismatches(&graph, &references)
 }
 
-/// `outside` gets the blocks outside of the pools, where it is wanted.
+/// What a footprint needs besides the graph.
+#[derive(Debug, Default)]
+struct Beside {
+    /// Blocks outside of the pools.
+    outside: Vec<Range<u64>>,
+    idle: Vec<Range<u64>>,
+    optimizer_tensors: Vec<u64>,
+    holdings: Vec<Holding>,
+}
+
+impl Beside {
+    /// Asked for when all objects are known.
+    fn find(heap: &mut Heap<'_>, closure: &Closure, context: &mut Context, python: &Python) -> Self {
+        let blocks = context.outside.take().map(RefCell::into_inner).unwrap_or_default();
+        Self {
+            outside: with_objects(heap, blocks),
+            idle: idle::blocks(heap, python.version),
+            optimizer_tensors: optimizer::state_tensors(heap, context),
+            holdings: if context.linked { holding::holdings(heap, closure) } else { Vec::new() },
+        }
+    }
+}
+
+/// `beside` is filled where it is wanted.
 fn take(
     python: &Python,
     image: &Image,
     options: CensusOptions,
-    outside: &mut Option<Vec<Range<u64>>>,
+    beside: &mut Option<Beside>,
 ) -> (Graph, Vec<u32>, Timings) {
     let mut clock = Clock { last: Instant::now() };
     let mut timings = Timings::default();
@@ -97,14 +124,16 @@ fn take(
     timings.lists = clock.lap();
     let mut context = Context::new(python, image, options.detail == Detail::Graph, heap.shift);
     context.linked = options.detail != Detail::Places;
-    context.outside = outside.take().map(RefCell::new);
+    context.outside = beside.as_ref().map(|_| RefCell::default());
     heap.types.names.with_values = options.with_values;
     let mut roots = Roots::find(&mut heap, python, &mut context);
     timings.roots = clock.lap();
     let closure = Closure::run(&mut heap, python, &mut context);
     roots.drop_inner(&heap);
     timings.closure = clock.lap();
-    *outside = context.outside.take().map(|blocks| with_objects(&heap, blocks.into_inner()));
+    if let Some(beside) = beside {
+        *beside = Beside::find(&mut heap, &closure, &mut context, python);
+    }
     let dangling = closure.dangling;
     let (mut graph, roots) = order::graph(heap, closure, &roots);
     timings.order = clock.lap();

@@ -4,9 +4,10 @@
 
 use std::ops::Range;
 
-use nilometer_image::Image;
+use nilometer_image::{Image, merged};
 use rustc_hash::FxHashMap;
 
+use crate::holding::Holding;
 use crate::layout::Obmalloc;
 use crate::locate::Python;
 use crate::pool::{Pool, Pools};
@@ -23,8 +24,14 @@ pub struct Footprint {
     pub large: Vec<Range<u64>>,
     /// Pools' headers, blocks that are free or were never used, and pools without a block in use.
     pub slack: Vec<Range<u64>>,
+    /// Of those in use, the blocks of freed objects that are kept for the next one of their type.
+    pub idle: Vec<Range<u64>>,
     pub pools: u64,
     pub arenas: u64,
+    /// Tensors that torch's optimizers keep in their state, and the parameters that are its keys.
+    pub optimizer_tensors: Vec<u64>,
+    /// What each module holds; empty where the census has no references.
+    pub holdings: Vec<Holding>,
 }
 
 impl Footprint {
@@ -121,20 +128,6 @@ fn push(ranges: &mut Vec<Range<u64>>, next: Range<u64>) {
         Some(last) if last.end == next.start => last.end = next.end,
         _ => ranges.push(next),
     }
-}
-
-/// Sorted, empty ones dropped, overlapping and touching ones joined.
-fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.retain(|range| range.start < range.end);
-    ranges.sort_unstable_by_key(|range| range.start);
-    ranges.dedup_by(|next, last| {
-        let touch = next.start <= last.end;
-        if touch {
-            last.end = last.end.max(next.end);
-        }
-        touch
-    });
-    ranges
 }
 
 #[cfg(test)]

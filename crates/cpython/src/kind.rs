@@ -6,7 +6,7 @@
 pub(crate) mod known;
 mod naming;
 
-pub(crate) use naming::small_int;
+pub(crate) use naming::{small_int, value_in};
 
 use nilometer_image::{Image, Memory as _};
 use nilometer_trace::heap::{Kind, Label, Nature, Part, Special};

@@ -21,3 +21,4 @@ pub use image::{Image, Segment};
 pub use mapping::{Mapping, parse_mappings};
 pub use memory::Memory;
 pub use module::{Module, Modules};
+pub use residency::merged;

@@ -65,8 +65,8 @@ impl Residency {
     }
 }
 
-/// Sorted, empty ones dropped, touching ones joined.
-pub(crate) fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+/// Sorted, empty ones dropped, overlapping and touching ones joined.
+pub fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.retain(|range| range.start < range.end);
     ranges.sort_unstable_by_key(|range| range.start);
     ranges.dedup_by(|next, last| {

@@ -107,6 +107,8 @@ pub enum Line {
     PythonObjects,
     /// Free blocks, pools and arenas of Python's allocator.
     PythonSlack,
+    /// Freed objects that Python keeps for the next ones of their type.
+    PythonFree,
     /// Buffers of arrays and tensors, each once.
     Arrays,
     MallocInUse,
@@ -132,11 +134,12 @@ pub enum Line {
 }
 
 impl Line {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Code,
         Self::LibraryData,
         Self::PythonObjects,
         Self::PythonSlack,
+        Self::PythonFree,
         Self::Arrays,
         Self::MallocInUse,
         Self::MallocHeld,
@@ -167,6 +170,9 @@ pub struct Library {
     pub uss_bytes: u64,
     /// Its files and what is mapped with them, resident or not.
     pub mapped_bytes: u64,
+    /// Python objects and buffers that its modules hold, resident or not; none where that was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_bytes: Option<u64>,
 }
 
 /// What the interpreter has.
@@ -185,6 +191,8 @@ pub struct PythonHeap {
     /// Of those, torch's parameters, and what tensors name as their gradients.
     pub weights_bytes: u64,
     pub gradients_bytes: u64,
+    /// What torch's optimizers keep in their state.
+    pub optimizer_bytes: u64,
     /// Resident in mapped files and in shared memory: told in those lines.
     pub buffers_in_files_bytes: u64,
     pub buffers_in_shared_bytes: u64,
@@ -266,6 +274,8 @@ impl Library {
         self.pss_bytes += other.pss_bytes;
         self.uss_bytes += other.uss_bytes;
         self.mapped_bytes += other.mapped_bytes;
+        self.held_bytes =
+            self.held_bytes.map(|held| held + other.held_bytes.unwrap_or(0)).or(other.held_bytes);
     }
 }
 

@@ -5,6 +5,7 @@
 //! The one invariant: a frame exists whole or not at all, and a log cut anywhere is readable up to the cut.
 
 pub mod allocs;
+mod columns;
 pub mod error;
 pub mod frame;
 pub mod heap;

@@ -117,7 +117,11 @@ pub(crate) enum Nature {
 
 pub(crate) fn nature(line: Line) -> Nature {
     match line {
-        Line::PythonSlack | Line::MallocHeld | Line::MallocMetadata | Line::HugeRounding => Nature::Retained,
+        Line::PythonSlack
+        | Line::PythonFree
+        | Line::MallocHeld
+        | Line::MallocMetadata
+        | Line::HugeRounding => Nature::Retained,
         Line::Code | Line::Files => Nature::File,
         _ => Nature::Live,
     }

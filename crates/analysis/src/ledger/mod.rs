@@ -94,7 +94,9 @@ fn judge(ledger: &Ledger) -> Judgement {
             | Line::SharedMemory
             | Line::Files
             | Line::Tracker => &mut judged.must_stay_bytes,
-            Line::PythonSlack | Line::MallocHeld | Line::HugeRounding => &mut judged.could_go_bytes,
+            Line::PythonSlack | Line::PythonFree | Line::MallocHeld | Line::HugeRounding => {
+                &mut judged.could_go_bytes
+            }
             Line::PythonObjects => &mut judged.structure_bytes,
             Line::MallocUnknown | Line::OtherAllocator | Line::OtherMaps | Line::Anonymous => {
                 &mut judged.not_judged_bytes
@@ -213,7 +215,7 @@ pub fn tree(ledgers: &[Account]) -> Tree {
 pub fn equation(ledger: &Ledger) -> [(&'static str, i64); 4] {
     let sum = |lines: &[Line]| lines.iter().map(|line| ledger.bytes(*line)).sum::<u64>() as i64;
     let code = sum(&[Line::Code, Line::LibraryData]);
-    let objects = sum(&[Line::PythonObjects, Line::PythonSlack]);
+    let objects = sum(&[Line::PythonObjects, Line::PythonSlack, Line::PythonFree]);
     let arrays = sum(&[Line::Arrays]);
     let other = ledger.rss_bytes as i64 - code - objects - arrays;
     [("code", code), ("objects", objects), ("arrays", arrays), ("other", other)]

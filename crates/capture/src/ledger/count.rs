@@ -353,7 +353,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn shares_add_up_to_the_byte(total: u32, shares: [u32; 17]) {
+        fn shares_add_up_to_the_byte(total: u32, shares: [u32; 18]) {
             let shares = shares.map(u64::from);
             let parts = apportion(u64::from(total), &shares);
             let expected = if shares.iter().sum::<u64>() == 0 { 0 } else { u64::from(total) };

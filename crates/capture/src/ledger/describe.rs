@@ -104,6 +104,7 @@ fn tell_arrays(ledger: &mut Ledger) {
     let mut detail = vec![
         named("weights", heap.weights_bytes),
         named("gradients", heap.gradients_bytes),
+        named("optimizer state", heap.optimizer_bytes),
         named("held by C++ only", heap.native_only_bytes),
     ];
     detail.retain(|named| named.bytes > 0);

@@ -1,4 +1,9 @@
-//! Which package a program or library belongs to.
+//! Which package a program, library or module belongs to.
+
+use std::collections::BTreeMap;
+
+use nilometer_cpython::Holding;
+use nilometer_trace::ledger::Library;
 
 /// `/x/site-packages/torch/lib/libtorch_cpu.so` is torch, `/x/numpy.libs/libopenblas.so` numpy, an interpreter and its
 /// own modules python, anything else the library's plain name.
@@ -14,6 +19,43 @@ pub(super) fn package(name: &[u8]) -> String {
         return "python".into();
     }
     plain(file).into()
+}
+
+/// Adds what modules hold to their packages, and packages that have nothing else; largest first.
+pub(super) fn add_holdings(libraries: &mut Vec<Library>, holdings: &[Holding]) {
+    let mut held: BTreeMap<String, u64> = BTreeMap::new();
+    for holding in holdings {
+        *held.entry(package_of_module(&holding.module, holding.file.as_deref())).or_default() +=
+            holding.bytes;
+    }
+    for (name, bytes) in held {
+        match libraries.iter_mut().find(|library| library.name == name) {
+            Some(library) => library.held_bytes = Some(bytes),
+            None => libraries.push(Library { name, held_bytes: Some(bytes), ..Library::default() }),
+        }
+    }
+    let all = |library: &Library| library.code_bytes + library.data_bytes + library.held_bytes.unwrap_or(0);
+    libraries.sort_by_key(|library| std::cmp::Reverse(all(library)));
+}
+
+/// Packages by where their files are, the standard library and what is built in as python, others by their name.
+fn package_of_module(module: &str, file: Option<&str>) -> String {
+    let top = module.split('.').next().unwrap_or(module);
+    match file {
+        _ if top == "__main__" => top.to_owned(),
+        Some(file) if file.contains("/site-packages/") || file.contains("/dist-packages/") => {
+            package(file.as_bytes())
+        }
+        Some(file) if is_standard(file) => "python".to_owned(),
+        Some(_) => top.to_owned(),
+        None => "python".to_owned(),
+    }
+}
+
+/// `/usr/lib/python3.11/json/__init__.py`.
+fn is_standard(file: &str) -> bool {
+    let version = file.split("/lib/python").nth(1).and_then(|rest| rest.split('/').next());
+    version.is_some_and(|version| version.starts_with("3."))
 }
 
 /// The first part of a path below the packages; a module that is one file has its name before the first dot.
@@ -37,6 +79,20 @@ fn plain(file: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn modules_belong_to_packages() {
+        for (module, file, expected) in [
+            ("numpy.linalg", Some("/v/lib/python3.11/site-packages/numpy/linalg/__init__.py"), "numpy"),
+            ("six", Some("/usr/lib/python3/dist-packages/six.py"), "six"),
+            ("json.decoder", Some("/usr/lib/python3.11/json/decoder.py"), "python"),
+            ("sys", None, "python"),
+            ("__main__", Some("/home/me/train.py"), "__main__"),
+            ("models.tree", Some("/home/me/models/tree.py"), "models"),
+        ] {
+            assert_eq!(package_of_module(module, file), expected, "{module}");
+        }
+    }
 
     #[test]
     fn files_belong_to_packages() {

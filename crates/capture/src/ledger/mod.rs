@@ -46,6 +46,8 @@ pub struct LedgerOptions {
     pub mode: Mode,
     /// The target runs on after this, whatever is missing by then.
     pub max_pause: Duration,
+    /// What each package's modules hold is told too: it needs all references, which takes longer.
+    pub holdings: bool,
     /// Told what is being done.
     pub progress: Progress,
 }
@@ -53,7 +55,7 @@ pub struct LedgerOptions {
 impl Default for LedgerOptions {
     fn default() -> Self {
         let CaptureOptions { mode, max_pause, .. } = CaptureOptions::default();
-        Self { mode, max_pause, progress: Progress::default() }
+        Self { mode, max_pause, holdings: false, progress: Progress::default() }
     }
 }
 
@@ -114,7 +116,8 @@ fn read(pid: i32, options: &LedgerOptions) -> Result<Ledger, Error> {
     let captured = captured?;
     let sight = looker.finish();
     let malloc = Malloc::read(&captured.image, &modules).ok();
-    let (graph, footprint, roles) = readers.decode_footprint(&captured.image, malloc.as_ref());
+    let (graph, footprint, roles) =
+        readers.decode_footprint(&captured.image, malloc.as_ref(), options.holdings);
     let allocators = other::names(&modules).into_iter().map(|allocator| allocator.name.to_owned()).collect();
     let found = Found { image: &captured.image, graph, footprint, roles, malloc, allocators };
     let mut ledger = identify(pid);
@@ -174,9 +177,11 @@ impl Found<'_> {
         ledger.libraries = count::libraries(&sight.vmas, &grounds, &counted);
         ledger.malloc = self.malloc.as_ref().map(|malloc| allocator::sums(malloc, &sight.vmas, &sight.pages));
         ledger.python_heap = describe::python_heap(&self.graph, &self.footprint, (&grounds, &counted));
+        library::add_holdings(&mut ledger.libraries, &self.footprint.holdings);
         if let Some(heap) = &mut ledger.python_heap {
-            (heap.weights_bytes, heap.gradients_bytes) =
-                (self.roles.weights_bytes, self.roles.gradients_bytes);
+            heap.weights_bytes = self.roles.weights_bytes;
+            heap.gradients_bytes = self.roles.gradients_bytes;
+            heap.optimizer_bytes = self.roles.optimizer_bytes;
         }
         ledger.allocators = std::mem::take(&mut self.allocators);
         ledger.notes.append(&mut self.graph.origin.limits);
@@ -196,7 +201,9 @@ impl Found<'_> {
         let mut objects = std::mem::take(&mut self.footprint.used);
         objects.append(&mut self.footprint.large);
         let slack = claim::claims(std::mem::take(&mut self.footprint.slack), Line::PythonSlack);
-        let python = claim::overlay(&claim::claims(objects, Line::PythonObjects), slack);
+        let idle = claim::claims(std::mem::take(&mut self.footprint.idle), Line::PythonFree);
+        let used = claim::overlay(&idle, claim::claims(objects, Line::PythonObjects));
+        let python = claim::overlay(&used, slack);
         let upper = claim::overlay(&buffers, python);
         match &self.malloc {
             Some(malloc) => claim::overlay(&upper, allocator::claims(malloc)),

@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use nilometer_cpython as cpython;
+use nilometer_image as image;
 use nilometer_image::live::Peek;
 use nilometer_kernel::parse::kind::Kind;
 use nilometer_kernel::sys::pagemap::{PageRun, PageState};
@@ -89,13 +90,7 @@ struct Known {
 impl Known {
     fn read(peek: &Peek, readers: &Readers<'_>, sight: &Sight) -> Self {
         let python = readers.python.as_ref().ok().map(|python| cpython::survey(python, peek));
-        let mut taken: Vec<Range<u64>> = python.iter().flat_map(pools).collect();
-        taken.sort_unstable_by_key(|range| range.start);
-        taken.dedup_by(|next, last| {
-            let touch = next.start <= last.end;
-            last.end = if touch { last.end.max(next.end) } else { last.end };
-            touch
-        });
+        let taken = image::merged(python.iter().flat_map(pools).collect());
         let mut blend = Blend::new(sight, readers.torch().map(|classes| classes.finder(peek)));
         let survey = glibc::survey(peek, &taken, &mut blend).ok();
         blend.flush();

@@ -36,7 +36,12 @@ fn of_process(pid: i32, args: &WhereArgs) -> Result<ExitCode, Failure> {
         let sentence = anyhow!("--at and --curve are about a run, and {pid} is a process");
         return Err(Failure::from(sentence).hint(format!("record it:  nilo attach {pid}")));
     }
-    let options = LedgerOptions { mode: mode(args), max_pause: args.max_pause, ..LedgerOptions::default() };
+    let options = LedgerOptions {
+        mode: mode(args),
+        max_pause: args.max_pause,
+        holdings: args.by == By::Library,
+        ..LedgerOptions::default()
+    };
     let taken = ledger::take(pid, &options).map_err(|error| refused(pid, error))?;
     let mut accounts = vec![account(with_policy(taken))];
     if !args.single && !args.line && args.by == By::Line {

@@ -1,6 +1,7 @@
 //! `nilo run`: launch, record, tell.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -24,23 +25,24 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         environment: environment(),
         stdout_to_stderr: args.telling.json == Some(None),
     };
-    let options = Options { allocs: allocs(&args.allocs)?, ..options(args) };
+    // Where no folder may hold the tracker it is in memory, as long as this is there.
+    let tracker = args.allocs.allocs.map(|_| tracker::unpack()).transpose()?;
+    let allocs = tracker.as_ref().and_then(|tracker| allocs(&args.allocs, &tracker.preload));
+    let options = Options { allocs, ..options(args) };
     let outcome = launch::run(&options, target).map_err(failure)?;
     tell::tell(&args.telling, &outcome.directory, outcome.fallback.as_deref());
     Ok(exit_code(&outcome))
 }
 
-/// What it takes to record allocations: the tracker in a file that can be loaded.
-fn allocs(args: &AllocArgs) -> Result<Option<AllocOptions>, Failure> {
-    let Some(mode) = args.allocs else { return Ok(None) };
-    let library = tracker::unpack()?;
-    Ok(Some(AllocOptions {
-        mode: mode.into(),
+/// What it takes to record allocations.
+fn allocs(args: &AllocArgs, library: &Path) -> Option<AllocOptions> {
+    Some(AllocOptions {
+        mode: args.allocs?.into(),
         mean_bytes: args.allocs_interval,
         depth: args.allocs_depth,
         events: args.events,
-        library,
-    }))
+        library: library.to_owned(),
+    })
 }
 
 pub fn environment() -> Vec<(OsString, OsString)> {

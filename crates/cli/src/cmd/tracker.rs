@@ -1,30 +1,22 @@
 //! The tracker's library, as a file that a target's dynamic linker can load.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use nilometer_capture::control::private_directory;
-use nilometer_kernel::sys::mount::forbids_programs;
+use nilometer_embed::Unpacked;
 
 use super::exit;
 use crate::talk::Failure;
 
-/// Puts it into the first place where programs may be loaded from and no separator is in the path.
-pub fn unpack() -> Result<PathBuf, Failure> {
-    let mut reasons = Vec::new();
-    for folder in candidates() {
-        match nilometer_embed::unpack(&folder) {
-            Err(error) => reasons.push(error.to_string()),
-            Ok(path) if forbids_programs(&path) => {
-                reasons.push(format!("{}: mounted so that no program can be loaded", folder.display()));
-            }
-            Ok(path) => return Ok(path),
-        }
-    }
-    let failure = Failure::from(anyhow!("the tracker cannot be unpacked: {}", reasons.join("; ")));
-    Err(Failure {
+/// Puts it into the first place where programs may be loaded from and no separator is in the path, else into memory.
+pub fn unpack() -> Result<Unpacked, Failure> {
+    let folders: Vec<PathBuf> = candidates().collect();
+    let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
+    nilometer_embed::unpack_somewhere(&folders).map_err(|error| Failure {
         code: exit::OURS,
-        ..failure.hint("set XDG_CACHE_HOME to a directory of yours, or leave --allocs out")
+        ..Failure::from(anyhow!("the tracker cannot be unpacked: {error}"))
+            .hint("set XDG_CACHE_HOME to a directory of yours, or leave --allocs out")
     })
 }
 

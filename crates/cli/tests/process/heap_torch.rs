@@ -10,7 +10,7 @@ use crate::watched::number_of;
 const RELEASE: &str = "2.15";
 
 /// An interpreter with torch, where it is to be had.
-fn python_with_torch() -> Option<String> {
+pub fn python_with_torch() -> Option<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../native/tests/programs/torch_env.sh");
     let output = finish(Command::new("sh").arg(script).arg(RELEASE));
     if !output.status.success() {

@@ -52,10 +52,16 @@ impl Limited {
 
     /// `nilo ARGUMENTS…`, itself inside.
     pub fn nilo<A: AsRef<OsStr>>(&self, lab: &Lab, arguments: impl IntoIterator<Item = A>) -> Command {
+        let mut nilo = self.enter(nilo_binary());
+        nilo.args(arguments).current_dir(lab.path(""));
+        nilo.env_remove("NILO_DIR").env("XDG_STATE_HOME", lab.path("state"));
+        nilo
+    }
+
+    /// A program that runs inside.
+    pub fn enter(&self, program: impl AsRef<OsStr>) -> Command {
         let mut shell = Command::new("sh");
-        shell.args(["-c", r#"echo $$ > "$0/cgroup.procs" && exec "$@""#]).arg(&self.directory);
-        shell.arg(nilo_binary()).args(arguments).current_dir(lab.path(""));
-        shell.env_remove("NILO_DIR").env("XDG_STATE_HOME", lab.path("state"));
+        shell.args(["-c", r#"echo $$ > "$0/cgroup.procs" && exec "$@""#]).arg(&self.directory).arg(program);
         shell
     }
 
@@ -63,6 +69,11 @@ impl Limited {
     pub fn held_bytes(&self) -> u64 {
         let usage: u64 = self.read("memory.usage_in_bytes").trim().parse().expect("usage");
         usage.saturating_sub(self.field("memory.stat", "total_inactive_file"))
+    }
+
+    /// Memory of its processes that is no file's.
+    pub fn anonymous_bytes(&self) -> u64 {
+        self.field("memory.stat", "total_rss")
     }
 
     pub fn oom_kills(&self) -> u64 {

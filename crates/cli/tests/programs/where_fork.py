@@ -1,7 +1,12 @@
-"""A list of floats and a buffer; two children, one reads the list, the other the buffer. Each tells its pid and how many
-bytes became its own meanwhile."""
+"""A list of floats and an array; four children read the list, four the array. Each tells its pid and how many bytes
+became its own meanwhile."""
 import os
 import sys
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
 
 
 def private_bytes():
@@ -14,15 +19,18 @@ def read_list():
         pass
 
 
-def read_buffer():
-    for place in range(0, len(buffer), 4096):
-        buffer[place]
+def read_array():
+    if numpy is not None:
+        array.sum()
+    else:
+        for place in range(0, len(array), 4096):
+            array[place]
 
 
 values = [number * 0.5 for number in range(int(sys.argv[1]))]
-buffer = bytearray(b"x") * (64 << 20)
+array = numpy.full(8 << 20, 0.5) if numpy is not None else bytearray(b"x") * (64 << 20)
 until, end = os.pipe()
-for read in (read_list, read_buffer):
+for read in [read_list] * 4 + [read_array] * 4:
     told, tell = os.pipe()
     if os.fork() == 0:
         os.close(end)

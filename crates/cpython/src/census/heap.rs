@@ -78,6 +78,11 @@ impl<'a> Heap<'a> {
         }
     }
 
+    /// Whether an object stands in a block of the pools.
+    pub fn has_object(&self, block: usize) -> bool {
+        self.slots.get(block).is_some_and(|slot| *slot != 0)
+    }
+
     /// Forgets all objects.
     pub fn restart(&mut self, shift: u32) {
         self.shift = shift;

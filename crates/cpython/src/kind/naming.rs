@@ -45,7 +45,11 @@ fn read_str(image: &Image, layout: &Layout, address: u64) -> Option<String> {
 
 /// A value in the dict of a type under a key.
 fn dict_value(image: &Image, layout: &Layout, type_address: u64, name: &str) -> Option<u64> {
-    let dict = image.word(type_address.checked_add(layout.type_.dict)?)?;
+    value_in(image, layout, image.word(type_address.checked_add(layout.type_.dict)?)?, name)
+}
+
+/// A value in a dict under a key that is a plain name.
+pub(crate) fn value_in(image: &Image, layout: &Layout, dict: u64, name: &str) -> Option<u64> {
     let keys = Keys::read(image, &layout.dict_keys, image.word(dict.checked_add(layout.dict.keys)?)?)?;
     let is_name = |key: u64| {
         let length = image.word(key.checked_add(layout.str_.length)?)?;

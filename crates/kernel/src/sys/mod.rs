@@ -13,7 +13,6 @@ pub mod launch;
 pub mod limits;
 pub mod mapped;
 pub mod memory;
-pub mod mount;
 pub mod nvml;
 pub mod pagemap;
 pub mod peer;

@@ -1,5 +1,5 @@
-//! What storages are for, as far as torch itself says so: a `Parameter` is a weight, and what a tensor names as its
-//! gradient is one. What an optimizer keeps has no mark of its own and is not guessed.
+//! What storages are for, as far as torch itself says so: a `Parameter` is a weight, what a tensor names as its
+//! gradient is one, and an optimizer's own is what hangs below its `state`.
 
 use std::collections::HashSet;
 
@@ -12,11 +12,12 @@ use super::Torch;
 pub struct Roles {
     pub weights_bytes: u64,
     pub gradients_bytes: u64,
+    pub optimizer_bytes: u64,
 }
 
 impl Roles {
-    /// `graph` has the Python objects of the tensors.
-    pub fn of(torch: &Torch, graph: &Graph) -> Self {
+    /// `graph` has the Python objects of the tensors; `state` are addresses of those that optimizers keep.
+    pub fn of(torch: &Torch, graph: &Graph, state: &[u64]) -> Self {
         let is_parameter: Vec<bool> = graph.kinds.iter().map(|kind| is_parameter(&kind.name)).collect();
         let kind_of =
             |address: u64| graph.at(address).map(|object| graph.objects.kind[object as usize] as KindId);
@@ -27,11 +28,19 @@ impl Roles {
         let weights: HashSet<u32> = weights.filter_map(|tensor| tensor.storage).collect();
         let gradients = torch.tensors.iter().filter_map(|tensor| torch.tensor_at(tensor.gradient?)?.storage);
         let gradients: HashSet<u32> = gradients.filter(|storage| !weights.contains(storage)).collect();
+        let state: HashSet<u64> = state.iter().copied().collect();
+        let kept = torch.tensors.iter().filter(|tensor| tensor.python.is_some_and(|at| state.contains(&at)));
+        let is_other = |storage: &u32| !weights.contains(storage) && !gradients.contains(storage);
+        let kept: HashSet<u32> = kept.filter_map(|tensor| tensor.storage).filter(is_other).collect();
         let bytes = |storages: &HashSet<u32>| -> u64 {
             let host = storages.iter().filter_map(|index| torch.storages.get(*index as usize));
             host.filter(|storage| storage.device.is_host()).map(|storage| storage.bytes).sum()
         };
-        Self { weights_bytes: bytes(&weights), gradients_bytes: bytes(&gradients) }
+        Self {
+            weights_bytes: bytes(&weights),
+            gradients_bytes: bytes(&gradients),
+            optimizer_bytes: bytes(&kept),
+        }
     }
 }
 

@@ -152,33 +152,46 @@ fn tree_lines(tree: &Tree, style: &Style) -> String {
     table.render(style)
 }
 
-/// Code and written data per package, largest first.
+/// Code, written data and what its modules hold per package, largest first.
 pub fn render_libraries(account: &Account, style: &Style) -> String {
     let ledger = &account.ledger;
     let mut out = head(ledger, style);
-    let mut table = Table::new(&["MiB", "%", "code", "written", "PSS", "own", "files", "package"]);
+    let has_held = ledger.libraries.iter().any(|library| library.held_bytes.is_some());
+    let held: &[&str] = if has_held { &["modules"] } else { &[] };
+    let columns = [&["MiB", "code", "written", "PSS", "own"], held, &["files", "package"]].concat();
+    let mut table = Table::new(&columns);
     for library in ledger.libraries.iter().take(LIBRARIES) {
-        let bytes = (library.code_bytes + library.data_bytes) as i64;
-        table.row(vec![
-            words::mebi(bytes),
-            words::share(bytes, ledger.rss_bytes),
+        let held = library.held_bytes.filter(|_| has_held).map(|bytes| words::mebi(bytes as i64));
+        let mut row = vec![
+            words::mebi(cost(library) as i64),
             words::mebi(library.code_bytes as i64),
             words::mebi(library.data_bytes as i64),
             words::mebi(library.pss_bytes as i64),
             words::mebi(library.uss_bytes as i64),
-            library.files.to_string(),
-            library.name.clone(),
-        ]);
+        ];
+        row.extend(has_held.then(|| held.unwrap_or_default()));
+        row.extend([library.files.to_string(), library.name.clone()]);
+        table.row(row);
     }
     out += &table.render(style);
-    out + &unlisted(ledger.libraries.get(LIBRARIES..).unwrap_or_default())
+    out += &unlisted(ledger.libraries.get(LIBRARIES..).unwrap_or_default());
+    if has_held {
+        let meaning = "Python objects and buffers that a package's modules hold, each with the nearest; \
+                       __main__ is the program itself";
+        out += &Labelled::new("modules", meaning.into()).render(style);
+    }
+    out
+}
+
+/// What importing a package costs, as far as it is known.
+fn cost(library: &Library) -> u64 {
+    library.code_bytes + library.data_bytes + library.held_bytes.unwrap_or(0)
 }
 
 fn unlisted(more: &[Library]) -> String {
-    let bytes: u64 = more.iter().map(|library| library.code_bytes + library.data_bytes).sum();
     match more.len() {
         0 => String::new(),
-        packages => format!("{packages} more packages: {}\n", words::mib(bytes)),
+        packages => format!("{packages} more packages: {}\n", words::mib(more.iter().map(cost).sum())),
     }
 }
 

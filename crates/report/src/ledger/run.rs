@@ -15,7 +15,7 @@ const ROWS: usize = 30;
 /// The columns of the curve.
 const TERMS: [(&str, &[Line]); 7] = [
     ("code", &[Line::Code, Line::LibraryData]),
-    ("objects", &[Line::PythonObjects, Line::PythonSlack]),
+    ("objects", &[Line::PythonObjects, Line::PythonSlack, Line::PythonFree]),
     ("arrays", &[Line::Arrays]),
     ("malloc", &[Line::MallocInUse, Line::MallocMetadata, Line::MallocUnknown, Line::OtherAllocator]),
     ("held", &[Line::MallocHeld]),

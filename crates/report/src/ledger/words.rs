@@ -13,6 +13,7 @@ pub(crate) fn name(line: Line) -> &'static str {
         Line::LibraryData => "library data, written",
         Line::PythonObjects => "Python objects",
         Line::PythonSlack => "pool and arena slack",
+        Line::PythonFree => "free lists of Python",
         Line::Arrays => "arrays and tensors",
         Line::MallocInUse => "other malloc, in use",
         Line::MallocHeld => "malloc, free but held",

@@ -2,39 +2,25 @@
 
 use std::io::Write;
 
-use serde::Serialize;
-use zstd::bulk::Compressor;
-
-use super::{ALLOCS_VERSION, CHUNK, CHUNK_BYTES, END, Error, HEADER, Header, Table};
+use super::{ALLOCS_VERSION, Error, Header, SORT, Table};
 use crate::allocs::{About, Amount, Code, Frame, Module, Node, Recording, Series, Site};
-use crate::frame;
+use crate::columns::{Writer, put_bytes, put_json};
 use crate::varint::{put, put_signed};
 
-/// Fast enough for the end of a run; higher ones gain little on numbers.
-const LEVEL: i32 = 3;
-
 pub(super) fn write(recording: &Recording, out: impl Write) -> Result<(), Error> {
-    let mut file = File {
-        out,
-        frame: Vec::new(),
-        packed: Vec::new(),
-        compressor: Compressor::new(LEVEL)?,
-        raw: Vec::with_capacity(CHUNK_BYTES + 64),
-        rows: 0,
-    };
-    file.json(HEADER, &header(recording))?;
-    file.table(Table::Processes, &recording.processes, put_json)?;
-    file.table(Table::Modules, &recording.modules, put_module)?;
-    file.table(Table::Codes, &recording.codes, put_code)?;
+    let mut file = Writer::new(out, SORT, &header(recording))?;
+    file.column(Table::Processes as u8, &recording.processes, put_json)?;
+    file.column(Table::Modules as u8, &recording.modules, put_module)?;
+    file.column(Table::Codes as u8, &recording.codes, put_code)?;
     let mut nodes = Nodes::default();
-    file.table(Table::Nodes, &recording.nodes, |raw, node| nodes.put(raw, node))?;
+    file.column(Table::Nodes as u8, &recording.nodes, |raw, node| nodes.put(raw, node))?;
     let mut last = Site::default();
-    file.table(Table::Sites, &recording.sites, |raw, site| {
+    file.column(Table::Sites as u8, &recording.sites, |raw, site| {
         put_site(raw, site, &last);
         last = *site;
     })?;
-    file.table(Table::Series, &recording.series, put_series)?;
-    file.json(END, &serde_json::json!({}))
+    file.column(Table::Series as u8, &recording.series, put_series)?;
+    Ok(file.end()?)
 }
 
 fn header(recording: &Recording) -> Header {
@@ -55,18 +41,6 @@ fn header(recording: &Recording) -> Header {
         ..recording.about.clone()
     };
     Header { allocs_version: ALLOCS_VERSION, about, rows }
-}
-
-fn put_json(raw: &mut Vec<u8>, it: &impl Serialize) {
-    // Strings and numbers always have a form in JSON.
-    put_bytes(raw, &serde_json::to_vec(it).unwrap_or_default());
-}
-
-/// What is longer than a chunk is cut: nobody reads such a name.
-fn put_bytes(raw: &mut Vec<u8>, bytes: &[u8]) {
-    let bytes = &bytes[..bytes.len().min(CHUNK_BYTES)];
-    put(raw, bytes.len() as u64);
-    raw.extend_from_slice(bytes);
 }
 
 fn put_module(raw: &mut Vec<u8>, module: &Module) {
@@ -148,55 +122,5 @@ fn put_series(raw: &mut Vec<u8>, series: &Series) {
     for bytes in &series.bytes {
         put_signed(raw, bytes.wrapping_sub(before) as i64);
         before = *bytes;
-    }
-}
-
-struct File<W> {
-    out: W,
-    frame: Vec<u8>,
-    packed: Vec<u8>,
-    compressor: Compressor<'static>,
-    /// The chunk in the making, and its rows.
-    raw: Vec<u8>,
-    rows: u64,
-}
-
-impl<W: Write> File<W> {
-    fn json(&mut self, kind: u8, it: &impl Serialize) -> Result<(), Error> {
-        frame::encode_numbered(&mut self.frame, kind, |out| Ok(serde_json::to_writer(out, it)?))?;
-        Ok(self.out.write_all(&self.frame)?)
-    }
-
-    fn table<T>(
-        &mut self,
-        table: Table,
-        rows: &[T],
-        mut put: impl FnMut(&mut Vec<u8>, &T),
-    ) -> Result<(), Error> {
-        for row in rows {
-            put(&mut self.raw, row);
-            self.rows += 1;
-            if self.raw.len() >= CHUNK_BYTES {
-                self.chunk(table)?;
-            }
-        }
-        if self.rows > 0 { self.chunk(table) } else { Ok(()) }
-    }
-
-    fn chunk(&mut self, table: Table) -> Result<(), Error> {
-        self.packed.clear();
-        self.packed.reserve(zstd::zstd_safe::compress_bound(self.raw.len()));
-        self.compressor.compress_to_buffer(&self.raw, &mut self.packed)?;
-        let (rows, length, packed) = (self.rows, self.raw.len() as u64, &self.packed);
-        frame::encode_numbered(&mut self.frame, CHUNK, |out| {
-            out.push(table as u8);
-            put(out, rows);
-            put(out, length);
-            out.extend_from_slice(packed);
-            Ok(())
-        })?;
-        self.raw.clear();
-        self.rows = 0;
-        Ok(self.out.write_all(&self.frame)?)
     }
 }

@@ -1,8 +1,7 @@
 //! A recording as a file: `allocs.nal`. `FORMAT.md` has the layout.
 //!
-//! Frames as in the log: a header in JSON, then tables of packed rows, compressed by zstd, then an end. It is written
-//! beside and renamed, so that it is there whole or not at all; one that is cut or damaged is refused and
-//! says where. Nothing is allocated by a number that was only read.
+//! A file of columns whose rows are whole tables. It is written beside and renamed, so that it is there whole or not at
+//! all; one that is cut or damaged is refused and says where.
 
 mod decode;
 mod encode;
@@ -14,23 +13,15 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize};
 
 use super::{About, Code, Module, Node, Process, Recording, Series, Site, Unsound};
+use crate::columns::{Fault, Sort};
 
 /// What this version writes, and the highest it reads.
 pub const ALLOCS_VERSION: u32 = 1;
 /// Its name in a run directory.
 pub const ALLOCS_FILE: &str = "allocs.nal";
 
-/// Kinds of frame, never used again for others.
-const HEADER: u8 = 48;
-const CHUNK: u8 = 49;
-const END: u8 = 50;
-
-/// Unpacked bytes after which a chunk is closed, and the most that one may have.
-const CHUNK_BYTES: usize = 1 << 20;
-const MOST_CHUNK_BYTES: usize = 8 << 20;
-/// A file may become this much memory, whatever its size, and beyond it this many times its size.
-const FREE_BYTES: u64 = 256 << 20;
-const MOST_BLOW_UP: u64 = 64;
+/// Level 3 is fast enough for the end of a run; higher ones gain little on numbers.
+const SORT: Sort = Sort { header: 48, chunk: 49, end: 50, level: 3, most_blow_up: 64 };
 
 /// Tables in the order of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +87,18 @@ pub enum Error {
     Io(#[from] io::Error),
     #[error("{0}")]
     Frame(#[from] crate::Error),
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Foreign => Self::NotAllocs,
+            Fault::Cut { offset } => Self::Cut { offset },
+            Fault::Damaged { offset, what } => Self::Damaged { offset, what },
+            Fault::Io(error) => Self::Io(error),
+            Fault::Frame(error) => Self::Frame(error),
+        }
+    }
 }
 
 /// Writes the whole recording.

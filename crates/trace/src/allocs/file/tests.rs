@@ -1,7 +1,11 @@
+use std::path::PathBuf;
+use std::{env, fs};
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::allocs::{Amount, Frame, Histogram, Source, Step, special};
+use crate::columns::tests::{frames, unpacked};
 
 fn amount(bytes: u64) -> Amount {
     Amount { bytes, count: bytes / 100, variance: bytes / 7 }
@@ -64,6 +68,35 @@ fn a_recording_comes_back() {
     assert_eq!(stack, [7, 6]);
 }
 
+fn golden(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden/v1/allocs").join(name)
+}
+
+/// Compressed bytes may differ from one zstd to the next; what is in them may not.
+#[test]
+fn allocs_format_1_is_written_and_read_as_ever() {
+    let bytes = packed();
+    let (file, dump) = (golden("story.nal"), golden("story.txt"));
+    let told = |bytes: &[u8]| {
+        let mut recording = read(bytes).unwrap();
+        recording.about.nilo_version = String::new();
+        format!("{recording:#?}\n")
+    };
+    if env::var_os("NILO_BLESS").is_some_and(|value| value == "1") {
+        fs::create_dir_all(golden("")).unwrap();
+        fs::write(&file, &bytes).unwrap();
+        fs::write(&dump, told(&bytes)).unwrap();
+    }
+    let kept = fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    assert_eq!(told(&kept), fs::read_to_string(&dump).unwrap());
+    let raw = |bytes: &[u8]| -> Vec<_> {
+        let frames = frames(bytes);
+        frames.iter().map(|frame| (frame.0, unpacked(&frame.1))).collect()
+    };
+    // The first frame names the version of nilo.
+    assert!(raw(&kept)[1..] == raw(&bytes)[1..], "a change of the format needs a new version, see FORMAT.md");
+}
+
 #[test]
 fn every_cut_says_where() {
     let whole = packed();
@@ -109,7 +142,7 @@ fn numbers_that_name_nothing_are_refused() {
 #[test]
 fn a_newer_one_is_refused() {
     let mut bytes = Vec::new();
-    crate::frame::encode_numbered(&mut bytes, HEADER, |out| {
+    crate::frame::encode_numbered(&mut bytes, SORT.header, |out| {
         out.extend_from_slice(br#"{"allocs_version":2}"#);
         Ok(())
     })
@@ -141,13 +174,13 @@ proptest! {
             *count = rows;
         }
         let header = Header { allocs_version: 1, about: About::default(), rows: counts };
-        let mut file = framed(HEADER, &serde_json::to_vec(&header).unwrap());
+        let mut file = framed(SORT.header, &serde_json::to_vec(&header).unwrap());
         let mut chunk = vec![table];
         crate::varint::put(&mut chunk, rows);
         crate::varint::put(&mut chunk, raw.len() as u64);
         chunk.extend(zstd::bulk::compress(&raw, 1).unwrap());
-        file.extend(framed(CHUNK, &chunk));
-        file.extend(framed(END, b"{}"));
+        file.extend(framed(SORT.chunk, &chunk));
+        file.extend(framed(SORT.end, b"{}"));
         let _ = read(file.as_slice());
     }
 }

@@ -2,98 +2,39 @@
 
 use std::io::Read;
 
-use serde::de::DeserializeOwned;
-use zstd::bulk::Decompressor;
-
 use super::encode::{ALL_RESIDENT, ELEMENT, ELEMENTS, RESIDENT};
-use super::{
-    CHUNK, Column, END, Error, FREE_BYTES, HEADER, HEAP_VERSION, Header, MOST_BLOW_UP, MOST_CHUNK_BYTES,
-};
-use crate::frame::{self, Frame, HEADER_BYTES, Parsed};
+use super::{Column, Error, HEAP_VERSION, Header, SORT};
+use crate::columns::{Fault, Reader, each, json, short, text};
 use crate::heap::{Backing, Extent, Graph, Holder, Kind, Label, Payload, Root};
 use crate::varint::Cursor;
 
 pub(super) fn read_header(from: impl Read) -> Result<Header, Error> {
-    Frames::new(from).header()
+    let file = Reader::new(from, SORT);
+    header(&mut file.map_err(|fault| Error::of(fault, None))?)
 }
 
 pub(super) fn read(from: impl Read) -> Result<Graph, Error> {
-    let mut frames = Frames::new(from);
-    let header = frames.header()?;
-    frames.known = Some(Box::new(header.clone()));
-    let graph =
-        Columns { frames: &mut frames, decompressor: Decompressor::new()?, raw: Vec::new(), memory: 0 }
-            .graph(&header)?;
+    let file = Reader::new(from, SORT);
+    let mut file = file.map_err(|fault| Error::of(fault, None))?;
+    let header = header(&mut file)?;
+    let graph = columns(&mut file, &header).map_err(|fault| Error::of(fault, Some(&header)))?;
     graph.check()?;
     Ok(graph)
 }
 
-/// One frame after the other.
-struct Frames<R> {
-    from: R,
-    buffer: Vec<u8>,
-    /// Where the frame in the buffer begins, and where the next one does.
-    offset: u64,
-    next: u64,
-    known: Option<Box<Header>>,
-}
-
-impl<R: Read> Frames<R> {
-    fn new(from: R) -> Self {
-        Self { from, buffer: Vec::new(), offset: 0, next: 0, known: None }
+fn header<R: Read>(file: &mut Reader<R>) -> Result<Header, Error> {
+    let json = match file.header() {
+        Err(Fault::Damaged { .. }) => return Err(Error::NotHeap),
+        read => read.map_err(|fault| Error::of(fault, None))?,
+    };
+    let version: serde_json::Result<Version> = serde_json::from_slice(json);
+    if let Ok(Version { heap_version: found }) = version
+        && found > HEAP_VERSION
+    {
+        return Err(Error::Newer { found, supported: HEAP_VERSION });
     }
-
-    fn damaged(&self, what: &'static str) -> Error {
-        Error::Damaged { offset: self.offset, what, header: self.known.clone() }
-    }
-
-    fn header(&mut self) -> Result<Header, Error> {
-        match self.advance() {
-            Err(Error::Damaged { .. }) => return Err(Error::NotHeap),
-            // What is too short to tell by its first bytes was never begun.
-            Err(Error::Cut { .. }) if !super::is_heap(&self.buffer) => return Err(Error::NotHeap),
-            advanced => advanced?,
-        }
-        let frame = self.frame();
-        if frame.kind != HEADER {
-            return Err(Error::NotHeap);
-        }
-        let version: serde_json::Result<Version> = serde_json::from_slice(frame.payload);
-        if let Ok(Version { heap_version: found }) = version
-            && found > HEAP_VERSION
-        {
-            return Err(Error::Newer { found, supported: HEAP_VERSION });
-        }
-        let header = serde_json::from_slice(frame.payload);
-        header.map_err(|_| self.damaged("the header makes no sense"))
-    }
-
-    /// Reads the next whole frame.
-    fn advance(&mut self) -> Result<(), Error> {
-        self.offset = self.next;
-        self.buffer.clear();
-        self.fill(HEADER_BYTES)?;
-        if let Parsed::Incomplete { total } = frame::parse(&self.buffer) {
-            self.fill(total)?;
-        }
-        self.next = self.offset + self.buffer.len() as u64;
-        match frame::parse(&self.buffer) {
-            Parsed::Whole { .. } => Ok(()),
-            Parsed::Incomplete { .. } => Err(Error::Cut { offset: self.next, header: self.known.clone() }),
-            Parsed::Bad => Err(self.damaged("the bytes are not what was written")),
-        }
-    }
-
-    /// The frame that [`Self::advance`] read.
-    fn frame(&self) -> Frame<'_> {
-        Frame::view(&self.buffer)
-    }
-
-    fn fill(&mut self, total: usize) -> Result<(), Error> {
-        let missing = total.saturating_sub(self.buffer.len()) as u64;
-        self.from.by_ref().take(missing).read_to_end(&mut self.buffer)?;
-        Ok(())
-    }
+    let header = serde_json::from_slice(json).ok();
+    header.ok_or_else(|| Error::of(file.damaged("the header makes no sense"), None))
 }
 
 #[derive(serde::Deserialize)]
@@ -101,81 +42,18 @@ struct Version {
     heap_version: u32,
 }
 
-struct Columns<'f, R> {
-    frames: &'f mut Frames<R>,
-    decompressor: Decompressor<'static>,
-    raw: Vec<u8>,
-    /// Memory that the rows so far take.
-    memory: u64,
-}
-
-impl<R: Read> Columns<'_, R> {
-    fn graph(mut self, header: &Header) -> Result<Graph, Error> {
-        let mut graph =
-            Graph { origin: header.origin.clone(), quality: header.quality.clone(), ..Graph::default() };
-        let mut state = State::default();
-        for column in Column::ALL {
-            self.column(column, header, &mut graph, &mut state)?;
-        }
-        self.frames.advance()?;
-        match self.frames.frame().kind {
-            END => Ok(graph),
-            _ => Err(self.frames.damaged("there are more rows than the header says")),
-        }
+fn columns<R: Read>(file: &mut Reader<R>, header: &Header) -> Result<Graph, Fault> {
+    let mut graph =
+        Graph { origin: header.origin.clone(), quality: header.quality.clone(), ..Graph::default() };
+    graph.edges.start.push(0);
+    let mut state = State::default();
+    for column in Column::ALL {
+        file.column(column as u8, header.rows(column), (column.row_bytes(), 1), |rows, from| {
+            state.rows(column, rows, header, &mut graph, from)
+        })?;
     }
-
-    fn column(
-        &mut self,
-        column: Column,
-        header: &Header,
-        graph: &mut Graph,
-        state: &mut State,
-    ) -> Result<(), Error> {
-        if column == Column::Degrees {
-            graph.edges.start.push(0);
-        }
-        let mut left = header.rows(column);
-        while left > 0 {
-            let rows = self.chunk(column, left)?;
-            let mut cursor = Cursor::new(&self.raw);
-            let read = state.rows(column, rows, header, graph, &mut cursor);
-            read.ok_or_else(|| self.frames.damaged("a row cannot be read"))?;
-            if cursor.remaining() > 0 {
-                return Err(self.frames.damaged("bytes are left over"));
-            }
-            left -= rows;
-        }
-        Ok(())
-    }
-
-    /// Unpacks the next chunk into `raw` and gives its number of rows, at most `left` and one for each byte.
-    fn chunk(&mut self, column: Column, left: u64) -> Result<u64, Error> {
-        self.frames.advance()?;
-        let frame = self.frames.frame();
-        let mut cursor = Cursor::new(frame.payload);
-        let head = (frame.kind == CHUNK && frame.flags == 0)
-            .then(|| Some((cursor.byte()?, cursor.varint()?, cursor.varint()?)))
-            .flatten();
-        let packed = &frame.payload[frame.payload.len() - cursor.remaining()..];
-        let Some((_, rows, length)) = head.filter(|head| head.0 == column as u8) else {
-            return Err(self.frames.damaged("another part of the snapshot was expected"));
-        };
-        if length > MOST_CHUNK_BYTES as u64 || rows == 0 || rows > left || rows > length {
-            return Err(self.frames.damaged("a part has impossible sizes"));
-        }
-        self.memory += length + rows * column.row_bytes() as u64;
-        if self.memory > FREE_BYTES + MOST_BLOW_UP * self.frames.next {
-            return Err(self.frames.damaged("it would become too large"));
-        }
-        self.raw.clear();
-        self.raw.reserve_exact(length as usize);
-        let unpacked = self.decompressor.decompress_to_buffer(packed, &mut self.raw);
-        if unpacked.is_ok_and(|bytes| bytes as u64 == length) {
-            Ok(rows)
-        } else {
-            Err(self.frames.damaged("a part cannot be decompressed"))
-        }
-    }
+    file.end()?;
+    Ok(graph)
 }
 
 /// What differences are to.
@@ -277,32 +155,9 @@ impl State {
     }
 }
 
-/// Rows are not more than the bytes that were unpacked, so this much may be reserved.
-fn each<T>(rows: u64, into: &mut Vec<T>, mut next: impl FnMut() -> Option<T>) -> Option<()> {
-    into.reserve(rows as usize);
-    for _ in 0..rows {
-        into.push(next()?);
-    }
-    Some(())
-}
-
-fn short(from: &mut Cursor<'_>) -> Option<u32> {
-    u32::try_from(from.varint()?).ok()
-}
-
-fn text(from: &mut Cursor<'_>) -> Option<String> {
-    let length = usize::try_from(from.varint()?).ok()?;
-    std::str::from_utf8(from.bytes(length)?).ok().map(str::to_owned)
-}
-
 fn kind(from: &mut Cursor<'_>) -> Option<Kind> {
     let (name, module, nature) = (text(from)?, text(from)?, text(from)?);
     Some(Kind { name, module, nature: serde_json::from_str(&nature).unwrap_or_default() })
-}
-
-fn json<T: DeserializeOwned>(from: &mut Cursor<'_>) -> Option<T> {
-    let length = usize::try_from(from.varint()?).ok()?;
-    serde_json::from_slice(from.bytes(length)?).ok()
 }
 
 fn root(from: &mut Cursor<'_>) -> Option<Root> {

@@ -3,64 +3,58 @@
 use std::io::Write;
 
 use serde::Serialize;
-use zstd::bulk::Compressor;
 
-use super::{CHUNK, CHUNK_BYTES, Column, END, Error, HEADER, Header};
-use crate::frame;
+use super::{Column, Error, Header, SORT};
+use crate::columns::{CHUNK_BYTES, Fault, Writer, put_bytes};
 use crate::heap::{Backing, Extent, Graph, Holder, Kind, Label, Payload, Root, ThreadStack};
 use crate::varint::{put, put_signed};
 
-/// The fastest; higher ones cost more time than the disk they save.
-const LEVEL: i32 = 1;
-
 pub(super) fn write(graph: &Graph, out: impl Write) -> Result<(), Error> {
+    write_columns(graph, out).map_err(|fault| Error::of(fault, None))
+}
+
+fn write_columns(graph: &Graph, out: impl Write) -> Result<(), Fault> {
     let header = Header::of(graph);
-    let mut file = File {
-        out,
-        frame: Vec::new(),
-        packed: Vec::new(),
-        compressor: Compressor::new(LEVEL)?,
-        raw: Vec::with_capacity(CHUNK_BYTES + 64),
-        rows: 0,
-    };
-    file.json(HEADER, &header)?;
+    let mut file = Writer::new(out, SORT, &header)?;
     tables(&mut file, graph)?;
     objects(&mut file, graph, header.address_shift)?;
     edges(&mut file, graph)?;
     rest(&mut file, graph)?;
-    file.json(END, &serde_json::json!({}))
+    file.end()
 }
 
-fn tables<W: Write>(file: &mut File<W>, graph: &Graph) -> Result<(), Error> {
-    file.column(Column::Kinds, &graph.kinds, put_kind)?;
-    file.column(Column::Names, &graph.names, |raw, name| put_text(raw, name))
+fn tables<W: Write>(file: &mut Writer<W>, graph: &Graph) -> Result<(), Fault> {
+    file.column(Column::Kinds as u8, &graph.kinds, put_kind)?;
+    file.column(Column::Names as u8, &graph.names, |raw, name| put_text(raw, name))
 }
 
-fn objects<W: Write>(file: &mut File<W>, graph: &Graph, shift: u32) -> Result<(), Error> {
+fn objects<W: Write>(file: &mut Writer<W>, graph: &Graph, shift: u32) -> Result<(), Fault> {
     let objects = &graph.objects;
     let mut before = 0;
-    file.column(Column::Addresses, &objects.address, |raw, address| {
+    file.column(Column::Addresses as u8, &objects.address, |raw, address| {
         let stored = address.checked_shr(shift).unwrap_or(0);
         put(raw, stored.wrapping_sub(before));
         before = stored;
     })?;
-    file.column(Column::KindIds, &objects.kind, |raw, kind| put(raw, (*kind).into()))?;
-    file.column(Column::Bytes, &objects.bytes, |raw, bytes| put(raw, *bytes))?;
+    file.column(Column::KindIds as u8, &objects.kind, |raw, kind| put(raw, (*kind).into()))?;
+    file.column(Column::Bytes as u8, &objects.bytes, |raw, bytes| put(raw, *bytes))?;
     // Immortal objects are many: they get the shortest number.
-    file.column(Column::Refcounts, &objects.refcount, |raw, count| put(raw, count.wrapping_add(1).into()))
+    file.column(Column::Refcounts as u8, &objects.refcount, |raw, count| {
+        put(raw, count.wrapping_add(1).into())
+    })
 }
 
-fn edges<W: Write>(file: &mut File<W>, graph: &Graph) -> Result<(), Error> {
+fn edges<W: Write>(file: &mut Writer<W>, graph: &Graph) -> Result<(), Fault> {
     let edges = &graph.edges;
     let degrees: Vec<u32> = edges.start.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).collect();
-    file.column(Column::Degrees, &degrees, |raw, degree| put(raw, (*degree).into()))?;
+    file.column(Column::Degrees as u8, &degrees, |raw, degree| put(raw, (*degree).into()))?;
     let mut before = 0i64;
-    file.column(Column::Targets, &edges.to, |raw, to| {
+    file.column(Column::Targets as u8, &edges.to, |raw, to| {
         put_signed(raw, i64::from(*to) - before);
         before = i64::from(*to);
     })?;
     let mut last = Label::UNNAMED;
-    file.column(Column::Labels, &edges.label, |raw, label| {
+    file.column(Column::Labels as u8, &edges.label, |raw, label| {
         put(raw, label_step(last, *label));
         last = *label;
     })
@@ -74,19 +68,19 @@ fn label_step(last: Label, label: Label) -> u64 {
     (((step << 1) ^ (step >> 63)) as u64) << 3 | u64::from(tag)
 }
 
-fn rest<W: Write>(file: &mut File<W>, graph: &Graph) -> Result<(), Error> {
+fn rest<W: Write>(file: &mut Writer<W>, graph: &Graph) -> Result<(), Fault> {
     let mut owner = 0;
-    file.column(Column::Payloads, &graph.payloads, |raw, payload| {
+    file.column(Column::Payloads as u8, &graph.payloads, |raw, payload| {
         put_payload(raw, payload, owner);
         owner = payload.owner;
     })?;
     let mut object = 0;
-    file.column(Column::Extents, &graph.extents, |raw, extent| {
+    file.column(Column::Extents as u8, &graph.extents, |raw, extent| {
         put_extent(raw, extent, object);
         object = extent.object;
     })?;
-    file.column(Column::Roots, &graph.roots, put_root)?;
-    file.column(Column::Threads, &graph.threads, put_thread)
+    file.column(Column::Roots as u8, &graph.roots, put_root)?;
+    file.column(Column::Threads as u8, &graph.threads, put_thread)
 }
 
 /// Bits of the flags of a payload, above the two of its backing.
@@ -142,12 +136,8 @@ fn put_root(raw: &mut Vec<u8>, root: &Root) {
     put_text(raw, &root.name);
 }
 
-/// Texts that are longer than a chunk are cut: nobody reads such a name.
 fn put_text(raw: &mut Vec<u8>, text: &str) {
-    let mut ends = (0..=text.len().min(CHUNK_BYTES)).rev();
-    let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    put(raw, end as u64);
-    raw.extend_from_slice(&text.as_bytes()[..end]);
+    put_bytes(raw, text.as_bytes());
 }
 
 /// The nature by its name, so that an older reader meets a newer one as a word it does not know.
@@ -172,54 +162,4 @@ fn put_thread(raw: &mut Vec<u8>, thread: &ThreadStack) {
 /// Strings and numbers always have a form in JSON.
 fn json(it: &impl Serialize) -> String {
     serde_json::to_string(it).unwrap_or_default()
-}
-
-struct File<W> {
-    out: W,
-    frame: Vec<u8>,
-    packed: Vec<u8>,
-    compressor: Compressor<'static>,
-    /// The chunk in the making, and its rows.
-    raw: Vec<u8>,
-    rows: u64,
-}
-
-impl<W: Write> File<W> {
-    fn json(&mut self, kind: u8, it: &impl Serialize) -> Result<(), Error> {
-        frame::encode_numbered(&mut self.frame, kind, |out| Ok(serde_json::to_writer(out, it)?))?;
-        Ok(self.out.write_all(&self.frame)?)
-    }
-
-    fn column<T>(
-        &mut self,
-        column: Column,
-        rows: &[T],
-        mut put: impl FnMut(&mut Vec<u8>, &T),
-    ) -> Result<(), Error> {
-        for row in rows {
-            put(&mut self.raw, row);
-            self.rows += 1;
-            if self.raw.len() >= CHUNK_BYTES {
-                self.chunk(column)?;
-            }
-        }
-        if self.rows > 0 { self.chunk(column) } else { Ok(()) }
-    }
-
-    fn chunk(&mut self, column: Column) -> Result<(), Error> {
-        self.packed.clear();
-        self.packed.reserve(zstd::zstd_safe::compress_bound(self.raw.len()));
-        self.compressor.compress_to_buffer(&self.raw, &mut self.packed)?;
-        let (rows, length, packed) = (self.rows, self.raw.len() as u64, &self.packed);
-        frame::encode_numbered(&mut self.frame, CHUNK, |out| {
-            out.push(column as u8);
-            put(out, rows);
-            put(out, length);
-            out.extend_from_slice(packed);
-            Ok(())
-        })?;
-        self.raw.clear();
-        self.rows = 0;
-        Ok(self.out.write_all(&self.frame)?)
-    }
 }

@@ -1,8 +1,6 @@
 //! A census as a file: `F.heap`. `FORMAT.md` has the layout.
 //!
-//! Frames as in the log: a header in JSON, then the columns of the graph in chunks of packed numbers, each compressed by
-//! zstd, then an end. A snapshot is whole or refused: what is cut says where, and still tells its header.
-//! Nothing is allocated by a number that was only read: vectors grow with what was really decoded.
+//! A file of the columns of the graph. A snapshot is whole or refused: what is cut says where, and still tells its header.
 
 mod decode;
 mod encode;
@@ -14,22 +12,13 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize};
 
 use super::{Extent, Graph, Kind, Origin, Payload, Quality, Root, ThreadStack, Unsound};
-use crate::frame;
+use crate::columns::{Fault, Sort};
 
 /// What this version writes, and the highest it reads.
 pub const HEAP_VERSION: u32 = 1;
 
-/// Kinds of frame in a `.heap` file; the numbers follow those of the log and are never used again.
-const HEADER: u8 = 32;
-const CHUNK: u8 = 33;
-const END: u8 = 34;
-
-/// Uncompressed bytes after which a chunk is closed, and the most that one may have: a row is shorter than the rest.
-const CHUNK_BYTES: usize = 1 << 20;
-const MOST_CHUNK_BYTES: usize = 8 << 20;
-/// A file may become this much memory, whatever its size, and beyond it this many times its size.
-const FREE_BYTES: u64 = 256 << 20;
-const MOST_BLOW_UP: u64 = 1024;
+/// Level 1 is the fastest; higher ones cost more time than the disk they save.
+const SORT: Sort = Sort { header: 32, chunk: 33, end: 34, level: 1, most_blow_up: 1024 };
 
 /// Columns in the order of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,6 +161,18 @@ fn told(header: Option<&Header>) -> String {
 }
 
 impl Error {
+    /// `header` is what the file said before it failed.
+    fn of(fault: Fault, header: Option<&Header>) -> Self {
+        let header = header.cloned().map(Box::new);
+        match fault {
+            Fault::Foreign => Self::NotHeap,
+            Fault::Cut { offset } => Self::Cut { offset, header },
+            Fault::Damaged { offset, what } => Self::Damaged { offset, what, header },
+            Fault::Io(error) => Self::Io(error),
+            Fault::Frame(error) => Self::Frame(error),
+        }
+    }
+
     /// What the file said before it failed.
     pub fn header(&self) -> Option<&Header> {
         match self {
@@ -183,7 +184,7 @@ impl Error {
 
 /// Do these first bytes of a file (three are enough) begin a snapshot?
 pub fn is_heap(start: &[u8]) -> bool {
-    start.len() >= 3 && start[..2] == frame::MAGIC && start[2] == HEADER
+    SORT.begins(start)
 }
 
 /// Writes a snapshot; small writes are gathered into frames, so `out` needs no buffer.

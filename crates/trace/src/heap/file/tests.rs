@@ -9,6 +9,8 @@ use super::super::{
     ThreadStack,
 };
 use super::*;
+use crate::columns::tests::{frames, unpacked};
+use crate::frame;
 
 /// One of everything.
 fn story() -> Graph {
@@ -142,16 +144,6 @@ fn every_changed_byte_behind_a_right_checksum_is_refused_or_sound() {
     }
 }
 
-/// Kind and payload of each frame.
-fn frames(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
-    let mut frames = Vec::new();
-    while let Some(frame) = frame::Frame::decode(bytes) {
-        frames.push((frame.kind, frame.payload.to_vec()));
-        bytes = &bytes[frame::HEADER_BYTES + frame.payload.len()..];
-    }
-    frames
-}
-
 fn joined(frames: &[(u8, Vec<u8>)]) -> Vec<u8> {
     let mut file = Vec::new();
     for (kind, payload) in frames {
@@ -164,20 +156,6 @@ fn joined(frames: &[(u8, Vec<u8>)]) -> Vec<u8> {
         file.extend(out);
     }
     file
-}
-
-/// Column and number of rows, then the rows themselves.
-fn unpacked(payload: &[u8]) -> Vec<u8> {
-    if payload.first() == Some(&b'{') {
-        return payload.to_vec();
-    }
-    let mut cursor = crate::varint::Cursor::new(payload);
-    let (column, rows, length) = (cursor.byte().unwrap(), cursor.varint().unwrap(), cursor.varint().unwrap());
-    let raw =
-        zstd::bulk::decompress(&payload[payload.len() - cursor.remaining()..], length as usize).unwrap();
-    let mut out = vec![column, rows as u8];
-    out.extend(raw);
-    out
 }
 
 fn packed(raw: &[u8]) -> Vec<u8> {
@@ -203,11 +181,11 @@ fn a_newer_format_is_refused_by_name() {
 fn a_bomb_is_refused() {
     let header = Header { kinds: 9_000_000_000, ..Header::of(&story()) };
     let mut payload = vec![Column::Kinds as u8];
-    crate::varint::put(&mut payload, MOST_CHUNK_BYTES as u64);
-    crate::varint::put(&mut payload, MOST_CHUNK_BYTES as u64);
-    payload.extend(zstd::bulk::compress(&vec![0; MOST_CHUNK_BYTES], 1).unwrap());
+    crate::varint::put(&mut payload, crate::columns::MOST_CHUNK_BYTES as u64);
+    crate::varint::put(&mut payload, crate::columns::MOST_CHUNK_BYTES as u64);
+    payload.extend(zstd::bulk::compress(&vec![0; crate::columns::MOST_CHUNK_BYTES], 1).unwrap());
     assert!(payload.len() < 1000);
-    let bomb = joined(&[(HEADER, serde_json::to_vec(&header).unwrap()), (CHUNK, payload)]);
+    let bomb = joined(&[(SORT.header, serde_json::to_vec(&header).unwrap()), (SORT.chunk, payload)]);
     let found = decode(&bomb);
     assert!(matches!(found, Err(Error::Damaged { what: "it would become too large", .. })), "{found:?}");
 }
