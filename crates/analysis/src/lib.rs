@@ -23,6 +23,7 @@ pub mod heap;
 pub mod leak;
 pub mod ledger;
 mod limit;
+mod machine;
 mod made_of;
 pub mod metric;
 pub mod model;
@@ -44,6 +45,7 @@ mod unseen;
 mod worker;
 
 pub use builder::{LogEnding, RunBuilder};
+pub use machine::MachineBuilder;
 pub use model::Run;
 
 #[cfg(test)]

@@ -398,3 +398,10 @@ pub struct ProcessSeries {
     pub role: String,
     pub rss: Series,
 }
+
+/// A series of the machine by its name: the kernel's, or ours.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NamedSeries {
+    pub name: String,
+    pub series: Series,
+}

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Some(Verb::Compare(args)) => cmd::compare::run(&args),
         Some(Verb::Mode(args)) => cmd::mode::run(&args),
         Some(Verb::Report(args)) => cmd::report::run(&args),
+        Some(Verb::Plot(args)) => cmd::plot::run(&args),
         Some(Verb::Export(args)) => cmd::export::run(&args),
         Some(Verb::List(args)) => cmd::list::run(&args),
         Some(Verb::Doctor(args)) => cmd::doctor::run(&args),

@@ -254,7 +254,8 @@ fn host(about: &About) -> String {
     format!("{}, Linux {}, {} CPUs, {memory}", about.host, about.kernel, about.cpus)
 }
 
-fn method(run: &Run, style: &Style) -> String {
+/// How it was measured, for the terminal and for the page.
+pub(crate) fn method_lines(run: &Run) -> Vec<Line> {
     let about = &run.about;
     let achieved = run.interval_ms.achieved.map_or_else(|| "none".into(), |ms| format!("{ms:.0} ms"));
     let missed = run.interval_ms.missed.map(|missed| format!(", {} missed", text::count(missed)));
@@ -275,5 +276,9 @@ fn method(run: &Run, style: &Style) -> String {
         "data",
         format!("ends at {}: {}", text::duration(run.data_end.at_s), run.data_end.why),
     ));
-    title("Method and cost", style) + &lines.iter().map(|line| line.render(style)).collect::<String>()
+    lines
+}
+
+fn method(run: &Run, style: &Style) -> String {
+    title("Method and cost", style) + &method_lines(run).iter().map(|line| line.render(style)).collect::<String>()
 }

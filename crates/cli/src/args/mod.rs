@@ -7,6 +7,7 @@ pub mod heap;
 pub mod import;
 pub mod leak;
 pub mod ledger;
+pub mod plot;
 pub mod report;
 pub mod sweep;
 pub mod value;
@@ -103,6 +104,7 @@ pub enum Verb {
     Compare(compare::CompareArgs),
     Mode(allocs::ModeArgs),
     Report(report::ReportArgs),
+    Plot(plot::PlotArgs),
     Export(report::ExportArgs),
     Leak(leak::LeakArgs),
     List(ListArgs),

@@ -17,7 +17,9 @@ Examples:
   nilo report --allocs               which code owned the memory at its peak, as a tree
   nilo report --allocs --by line     the same by file and line
   nilo report --allocs --what growth what is more with every step, and where
-  nilo report --allocs --json | jq '.sites[0]'")]
+  nilo report --allocs --json | jq '.sites[0]'
+  nilo report --html                 one page that opens offline, in the run's directory
+  nilo report new.nilo --html -o new.html --base old.nilo --redact")]
 pub struct ReportArgs {
     /// Run directory, or @last, @2, … (default: @last)
     pub run: Option<String>,
@@ -32,9 +34,32 @@ pub struct ReportArgs {
     /// One JSON document on standard output
     #[arg(long)]
     pub json: bool,
+    /// One HTML page that needs no network: charts, stacks, tables; a directory of `nilo sweep` works too
+    #[arg(long, conflicts_with = "json")]
+    pub html: bool,
+    #[command(flatten)]
+    pub page: PageArgs,
     /// Columns to draw in [default: the terminal's]
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..=400))]
     pub width: Option<u16>,
+}
+
+/// How the page is made
+#[derive(Debug, Args)]
+#[command(next_help_heading = "With --html")]
+pub struct PageArgs {
+    /// File to write, `-` for standard output [default: report.html in the run's directory]
+    #[arg(short, long, value_name = "FILE", requires = "html")]
+    pub output: Option<PathBuf>,
+    /// Overwrite it
+    #[arg(long, requires = "html")]
+    pub force: bool,
+    /// Another run: what changed since then
+    #[arg(long, value_name = "RUN", requires = "html")]
+    pub base: Option<String>,
+    /// Leave out arguments, directories, the host and notes
+    #[arg(long, requires = "html")]
+    pub redact: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

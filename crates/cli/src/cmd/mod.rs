@@ -16,6 +16,8 @@ pub mod list;
 pub mod load;
 pub mod mode;
 pub mod overview;
+pub mod page;
+pub mod plot;
 pub mod report;
 pub mod run;
 pub mod sweep;

@@ -32,6 +32,7 @@ const QUESTIONS: &[(&str, &str, &str)] = &[
     ("what does the machine do?", "record", "nilo record --duration 1h"),
     ("what changed between two runs?", "compare", "nilo compare A B"),
     ("show a run again, with charts", "report", "nilo report [RUN]"),
+    ("show it to others: a page, a picture", "report", "nilo report [RUN] --html"),
     ("the samples, for other tools", "export", "nilo export RUN --format csv"),
     ("read a log of another tool", "import", "nilo import FILE"),
     ("which runs are here?", "list", "nilo list"),

@@ -2,12 +2,15 @@
 
 use std::process::ExitCode;
 
-use super::{allocs, load};
+use super::{allocs, load, page};
 use crate::args::report::ReportArgs;
 use crate::talk::{self, Failure};
 
 pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     nilometer_kernel::sys::signals::restore_sigpipe();
+    if args.html {
+        return page::write(args);
+    }
     let path = load::resolve(args.run.as_deref())?;
     if args.wants_allocs() {
         return allocs::report(args, &path);

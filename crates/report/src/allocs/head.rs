@@ -28,7 +28,7 @@ fn mode(allocs: &Allocs) -> String {
     }
 }
 
-fn lines(allocs: &Allocs) -> Vec<Line> {
+pub(crate) fn lines(allocs: &Allocs) -> Vec<Line> {
     let mut lines = vec![Line::new("peak", peak(allocs)), Line::new("live", live(allocs))];
     lines.push(Line::new("all", all(allocs)));
     if let Some(growth) = allocs.growth_bytes_per_step {
@@ -51,7 +51,7 @@ fn lines(allocs: &Allocs) -> Vec<Line> {
     lines
 }
 
-fn peak(allocs: &Allocs) -> String {
+pub(crate) fn peak(allocs: &Allocs) -> String {
     let peak = &allocs.peak;
     let step = peak.step.map_or_else(String::new, |step| format!(", step {step}"));
     let doubt = if peak.low_bytes == peak.high_bytes {

@@ -14,6 +14,8 @@ mod tree;
 
 use nilometer_analysis::allocs::model::{Allocs, By, What};
 
+pub(crate) use head::{lines, peak as peak_sentence};
+
 use crate::layout::{Line, Style, Tone};
 
 /// How the view is drawn.

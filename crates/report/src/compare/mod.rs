@@ -63,7 +63,7 @@ fn headline(comparison: &Comparison, other: &Versus) -> String {
     )
 }
 
-fn facts(facts: &[FactChange]) -> Line {
+pub(crate) fn facts(facts: &[FactChange]) -> Line {
     if facts.is_empty() {
         return Line::new(
             "differ",
@@ -100,7 +100,7 @@ fn changes(changes: &[Change], all: bool, style: &Style) -> String {
     table.render(style) + &style.paint(&rest, Tone::Faint)
 }
 
-fn row(change: &Change, name: &str) -> Vec<String> {
+pub(crate) fn row(change: &Change, name: &str) -> Vec<String> {
     let unit = change.unit;
     vec![
         figure::value(unit, change.base.mean),
@@ -127,7 +127,7 @@ fn interval_text(change: &Change) -> String {
     if difference.assumed { format!("{sides}, assumed") } else { sides }
 }
 
-fn verdict(change: &Change) -> &'static str {
+pub(crate) fn verdict(change: &Change) -> &'static str {
     match change.difference.verdict {
         Verdict::Grew => "more",
         Verdict::Shrank => "less",
@@ -153,7 +153,7 @@ fn points(points: &[PointChange], style: &Style) -> String {
     if any { table.render(style) } else { String::new() }
 }
 
-fn steps_line(alignment: &Alignment) -> Line {
+pub(crate) fn steps_line(alignment: &Alignment) -> Line {
     let told = |step: &nilometer_analysis::compare::step::StepChange| {
         format!("{} {}", step.step, figure::signed(Unit::Bytes, step.other_bytes - step.base_bytes))
     };

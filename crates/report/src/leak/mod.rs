@@ -39,7 +39,7 @@ fn tells_rate(class: Class) -> bool {
     !matches!(class, Class::Steady | Class::Settled | Class::Sawtooth | Class::CannotTell | Class::ToBound)
 }
 
-fn lines(leak: &Leak, run: &Run) -> Vec<Line> {
+pub(crate) fn lines(leak: &Leak, run: &Run) -> Vec<Line> {
     let mut lines = vec![verdict(leak)];
     lines.extend(seen(leak));
     lines.extend(forecast(leak));
@@ -139,7 +139,7 @@ fn places(leak: &Leak) -> Vec<Line> {
         .collect()
 }
 
-fn place_sentence(place: &Place, per: Per) -> String {
+pub(crate) fn place_sentence(place: &Place, per: Per) -> String {
     let name = place.line.map_or_else(|| place.name.clone(), |line| line_name(line).to_owned());
     let rate =
         place.rate_bytes_per_step.map(|rate| format!(" {}/{}", text::signed_bytes(rate as i64), per.name()));

@@ -62,18 +62,29 @@ fn columns(sweep: &Sweep) -> Vec<String> {
     names
 }
 
-fn table(sweep: &Sweep, style: &Style) -> String {
-    let figures = columns(sweep);
-    let repeats = sweep.runs.iter().any(|run| run.repeat > 1);
+fn has_repeats(sweep: &Sweep) -> bool {
+    sweep.runs.iter().any(|run| run.repeat > 1)
+}
+
+/// What the columns of the table are called.
+pub(crate) fn heads(sweep: &Sweep) -> Vec<String> {
     let mut heads: Vec<String> = sweep.names.clone();
-    heads.extend(repeats.then(|| "run".to_owned()));
-    heads.extend(figures.iter().cloned());
+    heads.extend(has_repeats(sweep).then(|| "run".to_owned()));
+    heads.extend(columns(sweep));
     heads.extend(sweep.at.iter().map(at_name));
     heads.push("outcome".to_owned());
-    let mut table = Table::new(&heads.iter().map(String::as_str).collect::<Vec<_>>());
-    for run in &sweep.runs {
-        table.row(row(run, &figures, repeats));
-    }
+    heads
+}
+
+/// One row a run.
+pub(crate) fn cells(sweep: &Sweep) -> Vec<Vec<String>> {
+    let (figures, repeats) = (columns(sweep), has_repeats(sweep));
+    sweep.runs.iter().map(|run| row(run, &figures, repeats)).collect()
+}
+
+fn table(sweep: &Sweep, style: &Style) -> String {
+    let mut table = Table::new(&heads(sweep).iter().map(String::as_str).collect::<Vec<_>>());
+    cells(sweep).into_iter().for_each(|row| table.row(row));
     table.render(style)
 }
 
@@ -105,7 +116,7 @@ fn outcome(run: &PointRun) -> String {
     format!("{}{code}", run.outcome.name())
 }
 
-fn group_lines(sweep: &Sweep, group: &Group) -> Vec<Line> {
+pub(crate) fn group_lines(sweep: &Sweep, group: &Group) -> Vec<Line> {
     let mut lines = Vec::new();
     if !group.fixed.is_empty() && sweep.groups.len() > 1 {
         lines.push(Line { tone: Tone::Strong, ..Line::new("with", params(&group.fixed)) });

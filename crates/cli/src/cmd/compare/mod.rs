@@ -45,6 +45,11 @@ fn usage(words: &str) -> Failure {
     failure.hint("nilo compare --help")
 }
 
+/// What a word stands for.
+pub fn side(word: &str) -> Result<Side, Failure> {
+    source::read(word)
+}
+
 fn read_sides(words: &[String]) -> Result<Vec<Side>, Failure> {
     words.iter().map(|word| source::read(word)).collect()
 }

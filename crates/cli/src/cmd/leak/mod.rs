@@ -42,16 +42,22 @@ struct Recorded {
 pub fn run(args: &LeakArgs) -> Result<ExitCode, Failure> {
     nilometer_kernel::sys::signals::restore_sigpipe();
     let recorded = record(args)?;
-    let mut evidence = LeakBuilder::default();
-    let run = load::model_with(&recorded.directory, |record| evidence.push(record))?;
-    let mut leak = nilometer_analysis::leak::verdict(&evidence, &run);
-    holder::add(&mut leak, &evidence, &run, &recorded.directory);
+    let (run, leak) = of_run(&recorded.directory)?;
     let code = judge::exit_code(&leak, &run, args, recorded.guarded);
     tell(args, &leak, &run, code)?;
     if recorded.own {
         keep_runs(&leak, &recorded.directory);
     }
     Ok(ExitCode::from(code))
+}
+
+/// The model of a recorded run, and its verdict.
+pub fn of_run(directory: &Path) -> Result<(Run, Leak), Failure> {
+    let mut evidence = LeakBuilder::default();
+    let run = load::model_with(directory, |record| evidence.push(record))?;
+    let mut leak = nilometer_analysis::leak::verdict(&evidence, &run);
+    holder::add(&mut leak, &evidence, &run, directory);
+    Ok((run, leak))
 }
 
 fn record(args: &LeakArgs) -> Result<Recorded, Failure> {

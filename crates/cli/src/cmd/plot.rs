@@ -1,0 +1,176 @@
+//! `nilo plot`: the pictures of the page as files.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, anyhow};
+use nilometer_analysis::MachineBuilder;
+use nilometer_analysis::allocs::model::Row;
+use nilometer_report::plot::{self, Bar, Size};
+use nilometer_report::scene::{Ink, Scene, Theme, pdf, png, svg};
+use nilometer_report::stacks::Stacks;
+
+use super::page::{self, Parts};
+use super::{exit, load};
+use crate::args::plot::{PlotArgs, PlotView};
+use crate::talk::{self, Failure};
+
+/// More nodes than a picture has pixels.
+const MOST_NODES: usize = 1_000_000;
+
+enum Format {
+    Svg,
+    Png,
+    Pdf,
+}
+
+pub fn run(args: &PlotArgs) -> Result<ExitCode, Failure> {
+    let format = format(&args.output)?;
+    if args.output.exists() && !args.force {
+        return Err(Failure::from(anyhow!("{} exists", args.output.display())).hint("overwrite it:  --force"));
+    }
+    let scene = draw(args)?;
+    let theme = if args.dark { Theme::Dark } else { Theme::Light };
+    let bytes = match format {
+        Format::Svg => svg::render(&scene, theme).into_bytes(),
+        Format::Png => png::render(&scene, theme, f64::from(args.scale))?,
+        Format::Pdf => pdf::render(&scene, theme),
+    };
+    std::fs::write(&args.output, &bytes).with_context(|| format!("cannot write {}", args.output.display()))?;
+    let size = nilometer_report::text::bytes(bytes.len() as u64);
+    talk::say(&format!("wrote {} ({size})", args.output.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn format(path: &Path) -> Result<Format, Failure> {
+    match path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase).as_deref() {
+        Some("svg") => Ok(Format::Svg),
+        Some("png") => Ok(Format::Png),
+        Some("pdf") => Ok(Format::Pdf),
+        _ => {
+            let sentence = anyhow!("{} ends in none of .svg, .png, .pdf", path.display());
+            let mut failure = Failure::from(sentence).hint("nilo plot -o run.svg");
+            failure.code = exit::USAGE;
+            Err(failure)
+        }
+    }
+}
+
+fn draw(args: &PlotArgs) -> Result<Scene, Failure> {
+    let size = (f64::from(args.width), f64::from(args.height));
+    if args.view == PlotView::Sweep {
+        return sweep(args, size);
+    }
+    let paths = paths(args)?;
+    match (args.view, paths.as_slice()) {
+        (PlotView::Run, many) if many.len() > 1 => several(args, many, size),
+        (PlotView::System, [path]) => machine(path, size),
+        (_, [path]) => single(args, path, size),
+        _ => {
+            let mut failure = Failure::from(anyhow!("this view shows one run, not {}", paths.len()))
+                .hint("several runs on one chart:  nilo plot --view run A B -o both.svg");
+            failure.code = exit::USAGE;
+            Err(failure)
+        }
+    }
+}
+
+fn paths(args: &PlotArgs) -> Result<Vec<PathBuf>, Failure> {
+    if args.runs.is_empty() {
+        return Ok(vec![load::resolve(None)?]);
+    }
+    args.runs.iter().map(|word| load::resolve(Some(word))).collect()
+}
+
+fn several(args: &PlotArgs, paths: &[PathBuf], size: Size) -> Result<Scene, Failure> {
+    let mut runs = paths.iter().map(|path| load::model(path)).collect::<Result<Vec<_>, _>>()?;
+    for (run, path) in runs.iter_mut().zip(paths) {
+        // Names of one program are all the same; their directories are not.
+        let word = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        run.name = word.unwrap_or_else(|| run.name.clone());
+        if args.redact {
+            nilometer_report::redact::run(run);
+        }
+    }
+    let all: Vec<_> = runs.iter().collect();
+    plot::runs(&all, size).ok_or_else(|| nothing("no sample of a command was taken", "nilo run -- COMMAND"))
+}
+
+fn machine(path: &Path, size: Size) -> Result<Scene, Failure> {
+    let mut builder = MachineBuilder::default();
+    load::model_with(path, |record| builder.push(record))?;
+    let series = builder.finish();
+    let panels = plot::system(&series, (size.0, size.1 * 0.6));
+    let absent = || nothing("the machine was not sampled", "nilo record");
+    let (mut scene, all) = panels.zip(plot::system_all(&series, size)).ok_or_else(absent)?;
+    let top = scene.height;
+    scene.height += all.height;
+    scene.place(all, 0.0, top);
+    Ok(scene)
+}
+
+fn single(args: &PlotArgs, path: &Path, size: Size) -> Result<Scene, Failure> {
+    let mut parts = page::read(path)?;
+    if args.redact {
+        parts.redact();
+    }
+    let place = load::short_path(path);
+    match args.view {
+        PlotView::Where => ledger(&parts, size)
+            .ok_or_else(|| nothing("no ledger was taken", "nilo run --ledger=exact -- COMMAND")),
+        PlotView::Allocs => icicle(&parts, size)
+            .ok_or_else(|| nothing("it was recorded without --allocs", "nilo run --allocs -- COMMAND")),
+        PlotView::Categories => categories(&parts, size)
+            .ok_or_else(|| nothing("nothing was sorted into categories", "nilo run --allocs -- COMMAND")),
+        PlotView::Leak => parts
+            .leak
+            .as_ref()
+            .and_then(|leak| plot::leak(&parts.run, leak, size))
+            .ok_or_else(|| nothing("nothing was judged", &format!("nilo leak {place}"))),
+        PlotView::Run | PlotView::Sweep | PlotView::System => plot::run(&parts.run, size)
+            .ok_or_else(|| nothing("no sample of a command was taken", "nilo run -- COMMAND")),
+    }
+}
+
+fn ledger(parts: &Parts, size: Size) -> Option<Scene> {
+    let ledgers = parts.run.ledgers.as_ref()?;
+    plot::ledger(ledgers.curve.get(ledgers.nearest)?, size)
+}
+
+fn icicle(parts: &Parts, size: Size) -> Option<Scene> {
+    let allocs = parts.allocs.as_ref()?;
+    let stacks = Stacks::new(&allocs.sites, &allocs.rest, MOST_NODES);
+    let peak = nilometer_report::text::bytes(allocs.peak.bytes);
+    plot::allocs(&stacks, 0, &format!("{peak} live at the peak, callers above"), size)
+}
+
+fn categories(parts: &Parts, size: Size) -> Option<Scene> {
+    let bar = |(number, row): (usize, &Row)| Bar {
+        name: row.name.clone(),
+        bytes: row.amounts.peak_bytes as f64,
+        ink: Ink::Series(number),
+        from: 0.0,
+        note: String::new(),
+    };
+    let rows = &parts.allocs.as_ref()?.by_category;
+    let bars: Vec<Bar> = rows.iter().enumerate().map(bar).collect();
+    plot::bars("Live at the peak by category", &bars, size)
+}
+
+fn sweep(args: &PlotArgs, size: Size) -> Result<Scene, Failure> {
+    let [word] = args.runs.as_slice() else {
+        return Err(nothing("this view shows one sweep", "nilo plot SWEEP --view sweep -o law.svg"));
+    };
+    let mut sweep = page::read_sweep(Path::new(word))?;
+    if args.redact {
+        nilometer_report::redact::sweep(&mut sweep);
+    }
+    plot::sweep(&sweep, size).ok_or_else(|| nothing("no setting varies", "nilo sweep --help"))
+}
+
+/// The view is there, its data is not.
+fn nothing(why: &str, command: &str) -> Failure {
+    let mut failure = Failure::from(anyhow!("nothing to draw: {why}")).hint(command.to_owned());
+    failure.code = exit::NOT_AVAILABLE;
+    failure
+}

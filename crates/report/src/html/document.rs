@@ -1,0 +1,179 @@
+//! The numbers behind the pictures, for the script: columns instead of rows, sizes in KiB, differences instead of values.
+//!
+//! `web/src/model.ts` reads it; both ends change together.
+
+use nilometer_analysis::Run;
+use nilometer_analysis::allocs::model::{Frame, FrameKind};
+use nilometer_analysis::ledger::Line;
+use nilometer_analysis::ledger::run::Ledgers;
+use nilometer_analysis::model::Series;
+use serde_json::{Value, json};
+
+use super::Page;
+use crate::ledger::line_name;
+use crate::plot;
+use crate::stacks::{FIGURES, Stacks};
+use std::collections::HashMap;
+
+const VERSION: u32 = 1;
+const STEPS: usize = 4_096;
+const EVENTS: usize = 500;
+
+pub(super) fn document(page: &Page<'_>, stacks: Option<&Stacks>) -> Value {
+    let run = page.run;
+    json!({
+        "version": VERSION,
+        "name": run.name,
+        "tree": { "low": series(&run.curve.tree_low, false), "high": series(&run.curve.tree_high, true) },
+        "processes": run.curve.processes.iter().map(|one| json!({
+            "pid": one.pid, "role": one.role, "rss": series(&one.rss, true),
+        })).collect::<Vec<_>>(),
+        "available": series(&run.curve.available, false),
+        "swap": series(&run.curve.swap, true),
+        "limit": run.limit.as_ref().map(|limit| json!({ "bytes": limit.bytes, "source": limit.source })),
+        "peak": run.peak.as_ref().map(|peak| json!({ "bytes": peak.bytes, "at": peak.at_s })),
+        "steps": steps(run),
+        "phases": run.phases.iter().map(|phase| json!([phase.name, phase.start_s, phase.duration_s])).collect::<Vec<_>>(),
+        "events": run.events.iter().take(EVENTS).map(|event| json!([event.at_s, event.kind, event.text])).collect::<Vec<_>>(),
+        "ledgers": run.ledgers.as_ref().map(ledgers),
+        "leak": page.leak.map(|leak| json!({
+            "from": leak.window.from_s, "to": leak.window.to_s, "rate": leak.rate_bytes_per_s,
+        })),
+        "allocs": page.allocs.zip(stacks).map(|(allocs, stacks)| {
+            allocations(stacks, allocs.growth_bytes_per_step.is_some(), allocs.peak.at_s)
+        }),
+    })
+}
+
+/// First value, then differences: small numbers are short.
+fn differences(values: impl Iterator<Item = i64>) -> Vec<i64> {
+    let mut before = 0;
+    values.map(|value| value - std::mem::replace(&mut before, value)).collect()
+}
+
+fn kib(bytes: u64) -> i64 {
+    (bytes / 1024).min(i64::MAX as u64 / 2) as i64
+}
+
+fn series(series: &Series, is_high: bool) -> Value {
+    let start = series.points.first().map_or(0.0, |point| point.at_s);
+    let width = if series.width_s > 0.0 { series.width_s } else { 1.0 };
+    let number = |at_s: f64| ((at_s - start) / width).round() as i64;
+    json!({
+        "start": start,
+        "width": series.width_s,
+        "at": differences(series.points.iter().map(|point| number(point.at_s))),
+        "kib": differences(series.points.iter().map(|point| kib(if is_high { point.max } else { point.min }))),
+    })
+}
+
+fn steps(run: &Run) -> Value {
+    let stride = run.steps.len().div_ceil(STEPS).max(1);
+    let kept: Vec<_> = run.steps.iter().step_by(stride).collect();
+    json!({
+        "number": differences(kept.iter().map(|step| step.step as i64)),
+        "start": kept.iter().map(|step| millis(step.start_s)).collect::<Vec<_>>(),
+        "end": kept.iter().map(|step| millis(step.start_s + step.duration_s)).collect::<Vec<_>>(),
+        "peak": differences(kept.iter().map(|step| kib(step.peak_bytes))),
+        "level": differences(kept.iter().map(|step| kib(step.end_bytes))),
+    })
+}
+
+fn millis(seconds: f64) -> f64 {
+    (seconds * 1e3).round() / 1e3
+}
+
+/// Every ledger by the same lines, in one order.
+fn ledgers(ledgers: &Ledgers) -> Value {
+    let used = |line: &&Line| ledgers.curve.iter().any(|moment| moment.bytes(&[**line]) > 0);
+    let lines: Vec<Line> = Line::ALL.iter().filter(used).copied().collect();
+    let moment = |moment: &nilometer_analysis::ledger::run::Moment| {
+        json!({
+            "at": moment.at_s,
+            "pid": moment.pid,
+            "rss": kib(moment.rss_bytes),
+            "residual": moment.residual_bytes / 1024,
+            "parts": lines.iter().map(|line| kib(moment.bytes(&[*line]))).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "lines": lines.iter().map(|line| line_name(*line)).collect::<Vec<_>>(),
+        "inks": lines.iter().map(|line| plot::ledger_ink(*line).class()).collect::<Vec<_>>(),
+        "nearest": ledgers.nearest,
+        "moments": ledgers.curve.iter().map(moment).collect::<Vec<_>>(),
+    })
+}
+
+/// Strings are told once, by number.
+#[derive(Default)]
+struct Strings {
+    all: Vec<String>,
+    known: HashMap<String, usize>,
+}
+
+impl Strings {
+    fn number(&mut self, text: &str) -> usize {
+        if let Some(known) = self.known.get(text) {
+            return *known;
+        }
+        self.all.push(text.to_owned());
+        self.known.insert(text.to_owned(), self.all.len() - 1);
+        self.all.len() - 1
+    }
+}
+
+fn allocations(stacks: &Stacks, has_growth: bool, peak_at: f64) -> Value {
+    let mut strings = Strings::default();
+    strings.number("");
+    let mut frame = |frame: &Frame| {
+        let kind = match frame.kind {
+            FrameKind::Python => 0,
+            FrameKind::Native => 1,
+            FrameKind::Note => 2,
+        };
+        json!([
+            strings.number(&frame.function),
+            strings.number(frame.file.as_deref().unwrap_or("")),
+            frame.line.unwrap_or(0),
+            strings.number(frame.library.as_deref().unwrap_or("")),
+            kind,
+        ])
+    };
+    let frames: Vec<Value> = stacks.frames.iter().map(|one| frame(one)).collect();
+    let nodes = || stacks.nodes.iter().skip(1);
+    let ends: Vec<usize> = (0..stacks.nodes.len())
+        .filter(|node| stacks.nodes[*node].own.iter().any(|value| *value != 0.0))
+        .collect();
+    let own = |figure: usize| ends.iter().map(|node| stacks.nodes[*node].own[figure].round() as i64).collect::<Vec<_>>();
+    json!({
+        "strings": strings.all,
+        "frames": frames,
+        // How far back the parent is: mostly one.
+        "parent": nodes().zip(1..).map(|(node, index): (_, u32)| index - node.parent).collect::<Vec<_>>(),
+        "frame": nodes().map(|node| node.frame).collect::<Vec<_>>(),
+        "ends": differences(ends.iter().map(|node| *node as i64)),
+        "own": (0..FIGURES).map(own).collect::<Vec<_>>(),
+        "growth": has_growth,
+        "peak_at": peak_at,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nilometer_analysis::model::Point;
+
+    #[test]
+    fn series_are_differences_in_kib() {
+        let point = |at_s: f64, max: u64| Point { at_s, min: 0, max };
+        let made = series(&Series { width_s: 0.5, points: vec![point(1.0, 4096), point(2.0, 2048)] }, true);
+        assert_eq!(made, json!({ "start": 1.0, "width": 0.5, "at": [0, 2], "kib": [4, -2] }));
+    }
+
+    #[test]
+    fn absurd_series_are_numbers() {
+        let point = |at_s: f64| Point { at_s, min: 0, max: u64::MAX };
+        let made = series(&Series { width_s: 0.0, points: vec![point(-1e300), point(f64::NAN)] }, true);
+        assert!(made["kib"][0].as_i64().is_some_and(|kib| kib > 0));
+    }
+}

@@ -1,0 +1,35 @@
+//! Which setting fits.
+
+use super::Page;
+use super::markup::{self, Markup};
+use super::view::{Badge, View, figure};
+use crate::plot;
+use crate::sweep::{cells, group_lines, heads};
+
+const QUESTION: &str = "Which batch size fits?";
+
+pub(super) fn view(page: &Page<'_>) -> View {
+    let Some(sweep) = page.sweep else {
+        let command = "nilo sweep --set batch=16,32,64 -- python train.py --batch {batch}";
+        return View::absent("sweep", QUESTION, "this is one run; several that differ in a setting tell", command);
+    };
+    let lines: Vec<_> = sweep.groups.iter().flat_map(|group| group_lines(sweep, group)).collect();
+    let told = lines.iter().find(|line| line.label == "fits").or_else(|| lines.first());
+    let sentence = told.map_or_else(|| "Runs that differ in a setting.".into(), |line| format!("{}.", line.text));
+    let rows: Vec<Vec<String>> = cells(sweep);
+    let heads = heads(sweep);
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let findings: Markup = lines
+        .iter()
+        .map(|line| {
+            let pair = [Markup::tagged("dt", &[], line.label), Markup::tagged("dd", &[], &line.text)];
+            pair.into_iter().collect::<Markup>()
+        })
+        .collect();
+    let body = [
+        figure("chart-sweep", plot::sweep(sweep, plot::SIZE).as_ref()),
+        Markup::element("dl", &[("class", "findings")], findings),
+        markup::table(&heads, &rows, heads.len().saturating_sub(1)),
+    ];
+    View { id: "sweep", question: QUESTION, sentence, badge: Badge::Measured, body: body.into_iter().collect() }
+}

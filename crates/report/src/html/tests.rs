@@ -1,0 +1,1 @@
+//! Pages of made-up runs: the five answers on the first screen, absent views, hostile names.
