@@ -51,13 +51,13 @@ export function growth(figure: HTMLElement, model: Model): void {
         height: HEIGHT,
         scales: { x: { time: false }, y: { range: [0, top] } },
         axes: [
-          { ...axis, values: (_, ticks) => ticks.map((tick) => (bySteps ? count(tick) : duration(tick))) },
+          { ...axis, values: (_, ticks) => ticks.map((tick) => (!bySteps ? duration(tick) : Number.isInteger(tick) ? count(tick) : "")) },
           { ...axis, size: 76, splits: () => byteTicks(top), values: (_, ticks) => ticks.map(bytes) },
         ],
         series: [
           { label: bySteps ? "step" : "time", value: (_, v) => (v === null ? "–" : bySteps ? count(v) : duration(v)) },
           { label: "level", stroke: () => color("s0"), width: 1.5, points: { show: false }, value: (_, v) => (v === null ? "–" : bytes(v)) },
-          { label: "trend", stroke: () => color("limit"), width: 2, points: { show: false }, value: (_, v) => (v === null ? "–" : bytes(v)) },
+          { label: "trend", stroke: () => color(model.leak?.grows ? "limit" : "faint"), width: 2, points: { show: false }, value: (_, v) => (v === null ? "–" : bytes(v)) },
         ],
         cursor: { drag: { x: false, y: false } },
       },

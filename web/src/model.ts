@@ -60,7 +60,7 @@ export interface Model {
   phases: [string, number, number][];
   events: [number, string, string][];
   ledgers: Ledgers | null;
-  leak: { from: number; to: number; rate: number | null } | null;
+  leak: { from: number; grows: boolean } | null;
   allocs: Allocs | null;
 }
 

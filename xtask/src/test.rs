@@ -9,6 +9,7 @@ mod environment;
 mod skip;
 mod step;
 pub(crate) mod tool;
+mod web;
 
 use std::fs;
 use std::path::Path;
@@ -34,6 +35,9 @@ pub fn run(quick: bool) -> Result<bool> {
     let counts = if built { run_tests(&mut steps, quick, &skips)? } else { Counts::default() };
     let mut lines = skip::read(&skips)?;
     let mut counts = counts.with_skips(lines.len() as u64);
+    if built {
+        run_web(&mut steps, &mut counts, &mut lines, &target)?;
+    }
     if built && !quick {
         run_guest(&mut steps, &mut counts, &mut lines)?;
     }
@@ -42,6 +46,27 @@ pub fn run(quick: bool) -> Result<bool> {
         steps.run("skips", || skip::judge(&lines, &nilo))?;
     }
     Ok(print_result(&steps, &counts))
+}
+
+/// The script of the report and its pages count as tests; where they cannot run, it is one skip.
+fn run_web(steps: &mut Steps, counts: &mut Counts, skips: &mut Vec<String>, target: &Path) -> Result<()> {
+    let mut missing = None;
+    steps.run("web packages", || {
+        missing = web::missing()?;
+        Ok(true)
+    })?;
+    if let Some(reason) = missing {
+        counts.skipped += 1;
+        skips.push(format!("skipped: {reason}"));
+        return Ok(());
+    }
+    steps.run("web bundle", || web::check(target))?;
+    steps.run_uncounted("web pages", || {
+        let found = web::test(target)?;
+        counts.add(found);
+        Ok(found.failed == 0)
+    })?;
+    Ok(())
 }
 
 /// The cases of the guest count as tests; where it cannot run, it is one skip.

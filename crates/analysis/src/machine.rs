@@ -33,7 +33,8 @@ impl MachineBuilder {
             Record::Event(event) if event.what == EventKind::Started => self.clock.started(event.at_ns),
             Record::Columns(columns) => {
                 self.layout = Layout::new(columns);
-                self.places = columns.columns.iter().map(|column| self.place(&column.name, column.unit)).collect();
+                self.places =
+                    columns.columns.iter().map(|column| self.place(&column.name, column.unit)).collect();
             }
             Record::Tick(tick) => self.tick(tick),
             _ => {}
@@ -61,7 +62,8 @@ impl MachineBuilder {
                 self.series[series].1.push(tick.at_ns, if in_kib { kib(*value) } else { *value });
             }
         }
-        let derived = |view: View<'_>| [("used_less_buffers_cache", view.in_use()), ("swap", view.swap_used())];
+        let derived =
+            |view: View<'_>| [("used_less_buffers_cache", view.in_use()), ("swap", view.swap_used())];
         for (name, value) in self.layout.view(tick).map(derived).into_iter().flatten() {
             if let Some((value, series)) = value.and_then(|value| Some((value, self.named(name)?))) {
                 self.series[series].1.push(tick.at_ns, value);
@@ -92,7 +94,11 @@ mod tests {
         let mut builder = MachineBuilder::default();
         builder.push(&Record::Columns(Columns { columns }));
         for at in 0..10 {
-            let tick = Tick { at_ns: at * 1_000_000_000, system: vec![100, 40 - at, 5, 5, 8, 6, 3], ..Tick::default() };
+            let tick = Tick {
+                at_ns: at * 1_000_000_000,
+                system: vec![100, 40 - at, 5, 5, 8, 6, 3],
+                ..Tick::default()
+            };
             builder.push(&Record::Tick(tick));
         }
         let found = builder.finish();

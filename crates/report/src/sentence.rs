@@ -1,6 +1,7 @@
 //! The findings of a run as sentences: the same on the verdict screen and at the head of the report.
 
 use nilometer_analysis::ledger::Badge;
+use nilometer_analysis::ledger::run::Moment;
 use nilometer_analysis::model::{
     Cause, Device, GrowthClass, GrowthUnit, Limit, MadeOf, Outlives, Repeats, Run, Workers,
 };
@@ -197,13 +198,15 @@ fn made_of(made_of: &MadeOf) -> Line {
     Line::new("made of", sentence)
 }
 
+/// Whether a ledger shows most of the peak.
+pub(crate) fn tells_peak(run: &Run, moment: &Moment) -> bool {
+    run.peak.as_ref().is_some_and(|peak| moment.rss_bytes as f64 >= peak.bytes as f64 * MOST_OF_PEAK)
+}
+
 /// By the ledger nearest to the peak, where it shows most of it; else by the kinds of mappings.
 fn by_ledger(run: &Run) -> Option<Line> {
     let ledgers = run.ledgers.as_ref()?;
-    let (moment, peak) = (ledgers.curve.get(ledgers.nearest)?, run.peak.as_ref()?);
-    if (moment.rss_bytes as f64) < peak.bytes as f64 * MOST_OF_PEAK {
-        return None;
-    }
+    let moment = ledgers.curve.get(ledgers.nearest).filter(|moment| tells_peak(run, moment))?;
     let total = moment.rss_bytes as f64;
     let (large, small): (Vec<_>, Vec<_>) =
         terms(moment).into_iter().partition(|(_, bytes)| *bytes as f64 >= SMALL_PART * total);

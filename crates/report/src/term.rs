@@ -280,5 +280,6 @@ pub(crate) fn method_lines(run: &Run) -> Vec<Line> {
 }
 
 fn method(run: &Run, style: &Style) -> String {
-    title("Method and cost", style) + &method_lines(run).iter().map(|line| line.render(style)).collect::<String>()
+    title("Method and cost", style)
+        + &method_lines(run).iter().map(|line| line.render(style)).collect::<String>()
 }

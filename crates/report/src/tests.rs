@@ -1,5 +1,5 @@
 //! Screens of two example runs, and what must hold for any.
 
-mod example;
+pub(crate) mod example;
 mod screen;
 mod shape;

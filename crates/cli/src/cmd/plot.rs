@@ -36,7 +36,8 @@ pub fn run(args: &PlotArgs) -> Result<ExitCode, Failure> {
         Format::Png => png::render(&scene, theme, f64::from(args.scale))?,
         Format::Pdf => pdf::render(&scene, theme),
     };
-    std::fs::write(&args.output, &bytes).with_context(|| format!("cannot write {}", args.output.display()))?;
+    std::fs::write(&args.output, &bytes)
+        .with_context(|| format!("cannot write {}", args.output.display()))?;
     let size = nilometer_report::text::bytes(bytes.len() as u64);
     talk::say(&format!("wrote {} ({size})", args.output.display()));
     Ok(ExitCode::SUCCESS)

@@ -16,6 +16,7 @@ mod watched;
 mod faults;
 mod hostile;
 mod outlives;
+mod page;
 mod peaks;
 mod roles;
 mod schema;

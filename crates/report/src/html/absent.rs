@@ -10,5 +10,10 @@ pub(super) fn pages(page: &Page<'_>) -> View {
 
 pub(super) fn ranks(page: &Page<'_>) -> View {
     let command = format!("torchrun --no-python nilo run -- {}", page.run.command.join(" "));
-    View::absent("ranks", "Do all ranks need the same?", "this is one process tree; ranks are runs of their own", &command)
+    View::absent(
+        "ranks",
+        "Do all ranks need the same?",
+        "this is one process tree; ranks are runs of their own",
+        &command,
+    )
 }

@@ -19,7 +19,8 @@ pub(super) fn view(page: &Page<'_>, stacks: Option<&Stacks>) -> View {
         return View::absent("allocs", QUESTION, "the run was recorded without --allocs", &command);
     };
     let top = allocs.sites.iter().max_by_key(|site| site.amounts.peak_bytes);
-    let top = top.map(|site| format!("; largest: {} in {}", text::bytes(site.amounts.peak_bytes), innermost(site)));
+    let top =
+        top.map(|site| format!("; largest: {} in {}", text::bytes(site.amounts.peak_bytes), innermost(site)));
     let sentence = format!("{}{}.", crate::allocs::peak_sentence(allocs), top.unwrap_or_default());
     let badge = match &allocs.sampling {
         None => Badge::Measured,
@@ -55,8 +56,7 @@ fn table(allocs: &Allocs) -> Markup {
     largest.sort_by_key(|site| std::cmp::Reverse(site.amounts.peak_bytes));
     let row = |site: &&Site| {
         let amounts = &site.amounts;
-        let callers: Vec<String> =
-            site.stack.iter().take(4).map(|frame| plot::frame_label(frame)).collect();
+        let callers: Vec<String> = site.stack.iter().take(4).map(|frame| plot::frame_label(frame)).collect();
         vec![
             text::bytes(amounts.peak_bytes),
             text::bytes(amounts.live_end_bytes),
@@ -66,7 +66,11 @@ fn table(allocs: &Allocs) -> Markup {
         ]
     };
     let rows: Vec<Vec<String>> = largest.iter().take(ROWS).map(row).collect();
-    let summary = Markup::tagged("summary", &[], &format!("largest stacks ({} of {})", rows.len(), text::count(allocs.sites_seen)));
+    let summary = Markup::tagged(
+        "summary",
+        &[],
+        &format!("largest stacks ({} of {})", rows.len(), text::count(allocs.sites_seen)),
+    );
     let heads = ["at the peak", "at the end", "ever", "blocks", "allocated by"];
     Markup::element("details", &[], [summary, markup::table(&heads, &rows, 4)].into_iter().collect())
 }
@@ -87,7 +91,10 @@ fn categories(rows: &[Row]) -> Markup {
 
 fn doubts(allocs: &Allocs, stacks: &Stacks) -> Markup {
     let folded = (stacks.folded > 0).then(|| {
-        format!("down-sampled: the smallest {} are drawn as one", text::counted(stacks.folded, "stack", "stacks"))
+        format!(
+            "down-sampled: the smallest {} are drawn as one",
+            text::counted(stacks.folded, "stack", "stacks")
+        )
     });
     let all: Vec<String> = allocs.quality.iter().cloned().chain(folded).collect();
     let item = |doubt: &String| Markup::tagged("li", &[], doubt);

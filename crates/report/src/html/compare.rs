@@ -19,7 +19,13 @@ pub(super) fn view(page: &Page<'_>) -> View {
     };
     let sentence = sentence(comparison, other);
     let body = [changes(other), steps(other), sites(other), kinds(other), notes(other)];
-    View { id: "compare", question: QUESTION, sentence, badge: Badge::Measured, body: body.into_iter().collect() }
+    View {
+        id: "compare",
+        question: QUESTION,
+        sentence,
+        badge: Badge::Measured,
+        body: body.into_iter().collect(),
+    }
 }
 
 fn sentence(comparison: &Comparison, other: &Versus) -> String {
@@ -28,7 +34,14 @@ fn sentence(comparison: &Comparison, other: &Versus) -> String {
         || "no peak on both sides".to_owned(),
         |change| {
             let cells = row(change, "peak");
-            format!("peak {} → {}, {} (95 %: {}): {}", cells[0], cells[1], cells[2], cells[3], verdict(change))
+            format!(
+                "peak {} → {}, {} (95 %: {}): {}",
+                cells[0],
+                cells[1],
+                cells[2],
+                cells[3],
+                verdict(change)
+            )
         },
     );
     format!("{} → {}: {peak}. They differ in {}.", comparison.base, other.name, facts(&other.facts).text)
@@ -54,7 +67,11 @@ fn sites(other: &Versus) -> Markup {
         ]
     };
     let rows: Vec<Vec<String>> = other.sites.iter().map(row).collect();
-    if rows.is_empty() { Markup::default() } else { markup::table(&["base", "this run", "change", "allocated at"], &rows, 3) }
+    if rows.is_empty() {
+        Markup::default()
+    } else {
+        markup::table(&["base", "this run", "change", "allocated at"], &rows, 3)
+    }
 }
 
 fn kinds(other: &Versus) -> Markup {
@@ -67,7 +84,11 @@ fn kinds(other: &Versus) -> Markup {
         ]
     };
     let rows: Vec<Vec<String>> = other.kinds.iter().take(20).map(row).collect();
-    if rows.is_empty() { Markup::default() } else { markup::table(&["base", "this run", "change", "kind of object"], &rows, 3) }
+    if rows.is_empty() {
+        Markup::default()
+    } else {
+        markup::table(&["base", "this run", "change", "kind of object"], &rows, 3)
+    }
 }
 
 fn notes(other: &Versus) -> Markup {

@@ -1,6 +1,8 @@
 //! The numbers behind the pictures, for the script: columns instead of rows, sizes in KiB, differences instead of values.
 //!
-//! `web/src/model.ts` reads it; both ends change together.
+//! `web/src/model.ts` reads it; both ends change together. Names are escaped as on the terminal: a script shows text as it is.
+
+use std::collections::HashMap;
 
 use nilometer_analysis::Run;
 use nilometer_analysis::allocs::model::{Frame, FrameKind};
@@ -13,7 +15,7 @@ use super::Page;
 use crate::ledger::line_name;
 use crate::plot;
 use crate::stacks::{FIGURES, Stacks};
-use std::collections::HashMap;
+use crate::text;
 
 const VERSION: u32 = 1;
 const STEPS: usize = 4_096;
@@ -23,21 +25,21 @@ pub(super) fn document(page: &Page<'_>, stacks: Option<&Stacks>) -> Value {
     let run = page.run;
     json!({
         "version": VERSION,
-        "name": run.name,
+        "name": text::escape(&run.name),
         "tree": { "low": series(&run.curve.tree_low, false), "high": series(&run.curve.tree_high, true) },
         "processes": run.curve.processes.iter().map(|one| json!({
-            "pid": one.pid, "role": one.role, "rss": series(&one.rss, true),
+            "pid": one.pid, "role": text::escape(&one.role), "rss": series(&one.rss, true),
         })).collect::<Vec<_>>(),
         "available": series(&run.curve.available, false),
         "swap": series(&run.curve.swap, true),
-        "limit": run.limit.as_ref().map(|limit| json!({ "bytes": limit.bytes, "source": limit.source })),
+        "limit": run.limit.as_ref().map(|limit| json!({ "bytes": limit.bytes, "source": text::escape(&limit.source) })),
         "peak": run.peak.as_ref().map(|peak| json!({ "bytes": peak.bytes, "at": peak.at_s })),
         "steps": steps(run),
-        "phases": run.phases.iter().map(|phase| json!([phase.name, phase.start_s, phase.duration_s])).collect::<Vec<_>>(),
-        "events": run.events.iter().take(EVENTS).map(|event| json!([event.at_s, event.kind, event.text])).collect::<Vec<_>>(),
+        "phases": run.phases.iter().map(|phase| json!([text::escape(&phase.name), phase.start_s, phase.duration_s])).collect::<Vec<_>>(),
+        "events": run.events.iter().take(EVENTS).map(|event| json!([event.at_s, event.kind, text::escape(&event.text)])).collect::<Vec<_>>(),
         "ledgers": run.ledgers.as_ref().map(ledgers),
         "leak": page.leak.map(|leak| json!({
-            "from": leak.window.from_s, "to": leak.window.to_s, "rate": leak.rate_bytes_per_s,
+            "from": leak.window.from_s, "grows": leak.class.is_leak(),
         })),
         "allocs": page.allocs.zip(stacks).map(|(allocs, stacks)| {
             allocations(stacks, allocs.growth_bytes_per_step.is_some(), allocs.peak.at_s)
@@ -113,11 +115,12 @@ struct Strings {
 
 impl Strings {
     fn number(&mut self, text: &str) -> usize {
-        if let Some(known) = self.known.get(text) {
+        let text = text::escape(text);
+        if let Some(known) = self.known.get(&text) {
             return *known;
         }
-        self.all.push(text.to_owned());
-        self.known.insert(text.to_owned(), self.all.len() - 1);
+        self.all.push(text.clone());
+        self.known.insert(text, self.all.len() - 1);
         self.all.len() - 1
     }
 }
@@ -144,7 +147,9 @@ fn allocations(stacks: &Stacks, has_growth: bool, peak_at: f64) -> Value {
     let ends: Vec<usize> = (0..stacks.nodes.len())
         .filter(|node| stacks.nodes[*node].own.iter().any(|value| *value != 0.0))
         .collect();
-    let own = |figure: usize| ends.iter().map(|node| stacks.nodes[*node].own[figure].round() as i64).collect::<Vec<_>>();
+    let own = |figure: usize| {
+        ends.iter().map(|node| stacks.nodes[*node].own[figure].round() as i64).collect::<Vec<_>>()
+    };
     json!({
         "strings": strings.all,
         "frames": frames,

@@ -34,7 +34,10 @@ pub(super) fn view(page: &Page<'_>) -> View {
 }
 
 fn sentence(heap: &Growths) -> String {
-    let fastest = heap.kinds.first().map(|kind| format!("; first of them {} ({})", kind.kind, growth_text(&kind.growth)));
+    let fastest = heap
+        .kinds
+        .first()
+        .map(|kind| format!("; first of them {} ({})", kind.kind, growth_text(&kind.growth)));
     format!(
         "{} of process {} from {} to {}, paused {:.0} ms at most{}.",
         text::counted(heap.tables, "census", "censuses"),

@@ -54,8 +54,16 @@ fn places(leak: &Leak) -> Markup {
 fn evidence(leak: &Leak) -> Markup {
     let row = |one: &nilometer_analysis::leak::model::Evidence| {
         let rate = one.rate_bytes_per_step.map_or_else(|| "–".into(), |rate| text::signed_bytes(rate as i64));
-        let smallest = one.smallest_detectable.map_or_else(|| "–".into(), |size| text::bytes(size.max(0.0) as u64));
-        vec![rate, smallest, one.points.to_string(), one.course.to_owned(), one.what.clone(), one.reason.clone()]
+        let smallest =
+            one.smallest_detectable.map_or_else(|| "–".into(), |size| text::bytes(size.max(0.0) as u64));
+        vec![
+            rate,
+            smallest,
+            one.points.to_string(),
+            one.course.to_owned(),
+            one.what.clone(),
+            one.reason.clone(),
+        ]
     };
     let rows: Vec<Vec<String>> = leak.evidence.iter().map(row).collect();
     if rows.is_empty() {

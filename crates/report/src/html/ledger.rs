@@ -11,6 +11,7 @@ use crate::ledger::line_name;
 use crate::ledger::run::distance;
 use crate::plot::{self, Bar};
 use crate::scene::Ink;
+use crate::sentence::tells_peak;
 use crate::text;
 
 const ID: &str = "where";
@@ -18,25 +19,44 @@ const QUESTION: &str = "Why is RSS larger than my tensors?";
 
 pub(super) fn view(page: &Page<'_>) -> View {
     let run = page.run;
-    if let Some((ledgers, moment)) = run.ledgers.as_ref().and_then(|all| Some((all, all.curve.get(all.nearest)?))) {
-        return by_ledger(ledgers, moment);
+    let ledger = run.ledgers.as_ref().and_then(|all| Some((all, all.curve.get(all.nearest)?)));
+    match (ledger, &run.made_of) {
+        (Some((ledgers, moment)), made_of) if made_of.is_none() || tells_peak(run, moment) => {
+            let (sentence, badge, body) = by_ledger(ledgers, moment);
+            View { id: ID, question: QUESTION, sentence, badge, body }
+        }
+        (ledger, Some(made_of)) => {
+            let mut view = by_mappings(made_of);
+            if let Some((ledgers, moment)) = ledger {
+                let (sentence, _, body) = by_ledger(ledgers, moment);
+                view.body.push(Markup::tagged(
+                    "p",
+                    &[],
+                    &format!("A ledger of less than the peak: {sentence}"),
+                ));
+                view.body.push(body);
+            }
+            view
+        }
+        _ => {
+            let why = format!("no ledger was taken, no process reached 64 MiB{}", ended(run));
+            View::absent(ID, QUESTION, &why, "nilo run --ledger=exact -- COMMAND")
+        }
     }
-    if let Some(made_of) = &run.made_of {
-        return by_mappings(made_of);
-    }
-    let why = format!("no ledger was taken, no process reached 64 MiB{}", ended(run));
-    View::absent(ID, QUESTION, &why, "nilo run --ledger=exact -- COMMAND")
 }
 
 fn ended(run: &Run) -> &'static str {
     if run.duration_s < 1.0 { " or it ended at once" } else { "" }
 }
 
-fn by_ledger(ledgers: &Ledgers, moment: &Moment) -> View {
+fn by_ledger(ledgers: &Ledgers, moment: &Moment) -> (String, Badge, Markup) {
     let mut parts = moment.parts.clone();
     parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
-    let largest: Vec<String> =
-        parts.iter().take(3).map(|part| format!("{} {}", line_name(part.name), text::bytes(part.bytes))).collect();
+    let largest: Vec<String> = parts
+        .iter()
+        .take(3)
+        .map(|part| format!("{} {}", line_name(part.name), text::bytes(part.bytes)))
+        .collect();
     let sentence = format!(
         "{} resident in process {}, {}: mostly {}; residual {}.",
         text::bytes(moment.rss_bytes),
@@ -55,7 +75,7 @@ fn by_ledger(ledgers: &Ledgers, moment: &Moment) -> View {
         figure("chart-where", plot::ledger(moment, plot::SIZE).as_ref()),
         account.map(hints).unwrap_or_default(),
     ];
-    View { id: ID, question: QUESTION, sentence, badge, body: body.into_iter().collect() }
+    (sentence, badge, body.into_iter().collect())
 }
 
 /// What to do, with its bytes and a way to check it.
@@ -76,7 +96,13 @@ fn by_mappings(made_of: &MadeOf) -> View {
     let mut rows = Vec::new();
     for (number, part) in made_of.parts.iter().enumerate() {
         let bytes = part.bytes as f64;
-        rows.push(Bar { name: part.name.clone(), bytes, ink: Ink::Series(number), from, note: String::new() });
+        rows.push(Bar {
+            name: part.name.clone(),
+            bytes,
+            ink: Ink::Series(number),
+            from,
+            note: String::new(),
+        });
         from += bytes;
     }
     let residual = made_of.residual_bytes as f64;

@@ -13,6 +13,7 @@ pub struct Markup(String);
 /// Attributes: a name of ours, any value.
 pub type Attributes<'a> = &'a [(&'static str, &'a str)];
 
+#[allow(clippy::needless_pass_by_value, reason = "a piece goes into another and is not used again")]
 impl Markup {
     pub fn text(text: &str) -> Self {
         Self(escape(text))
@@ -78,7 +79,9 @@ impl FromIterator<Self> for Markup {
 pub fn table(heads: &[&str], rows: &[Vec<String>], numbers: usize) -> Markup {
     let class = |column: usize| if column < numbers { "n" } else { "" };
     let cells = |name: &'static str, row: &mut dyn Iterator<Item = &str>| -> Markup {
-        row.enumerate().map(|(column, cell)| Markup::tagged(name, &[("class", class(column))], cell)).collect()
+        row.enumerate()
+            .map(|(column, cell)| Markup::tagged(name, &[("class", class(column))], cell))
+            .collect()
     };
     let head = Markup::element("tr", &[], cells("th", &mut heads.iter().copied()));
     let body =

@@ -22,7 +22,8 @@ pub(super) fn view(page: &Page<'_>) -> View {
         let why = "no sample of the command was taken";
         return View::absent("run", QUESTION, why, "nilo run -- COMMAND");
     };
-    let growth = findings.iter().find(|line| line.label == "growth").map(|line| format!("; growth {}", line.text));
+    let growth =
+        findings.iter().find(|line| line.label == "growth").map(|line| format!("; growth {}", line.text));
     let sentence = format!("{} {}{}.", label(told.label), told.text, growth.unwrap_or_default());
     let exact = run.peak.as_ref().is_some_and(|peak| peak.exact || peak.low_bytes == peak.high_bytes);
     let badge = if exact || run.peak.is_none() {

@@ -13,8 +13,8 @@ use super::view::View;
 use crate::sentence;
 use crate::text;
 
-const SCRIPT: &str = include_str!("../../../../web/dist/report.js");
-const STYLE: &str = include_str!("../../../../web/dist/report.css");
+pub(super) const SCRIPT: &str = include_str!("../../../../web/dist/report.js");
+pub(super) const STYLE: &str = include_str!("../../../../web/dist/report.css");
 
 pub(super) fn render(run: &Run, strip: Markup, views: &[View], document: &Value) -> String {
     let command = text::escape(&run.command.join(" "));

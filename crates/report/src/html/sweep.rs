@@ -11,11 +11,17 @@ const QUESTION: &str = "Which batch size fits?";
 pub(super) fn view(page: &Page<'_>) -> View {
     let Some(sweep) = page.sweep else {
         let command = "nilo sweep --set batch=16,32,64 -- python train.py --batch {batch}";
-        return View::absent("sweep", QUESTION, "this is one run; several that differ in a setting tell", command);
+        return View::absent(
+            "sweep",
+            QUESTION,
+            "this is one run; several that differ in a setting tell",
+            command,
+        );
     };
     let lines: Vec<_> = sweep.groups.iter().flat_map(|group| group_lines(sweep, group)).collect();
     let told = lines.iter().find(|line| line.label == "fits").or_else(|| lines.first());
-    let sentence = told.map_or_else(|| "Runs that differ in a setting.".into(), |line| format!("{}.", line.text));
+    let sentence =
+        told.map_or_else(|| "Runs that differ in a setting.".into(), |line| format!("{}.", line.text));
     let rows: Vec<Vec<String>> = cells(sweep);
     let heads = heads(sweep);
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
@@ -31,5 +37,11 @@ pub(super) fn view(page: &Page<'_>) -> View {
         Markup::element("dl", &[("class", "findings")], findings),
         markup::table(&heads, &rows, heads.len().saturating_sub(1)),
     ];
-    View { id: "sweep", question: QUESTION, sentence, badge: Badge::Measured, body: body.into_iter().collect() }
+    View {
+        id: "sweep",
+        question: QUESTION,
+        sentence,
+        badge: Badge::Measured,
+        body: body.into_iter().collect(),
+    }
 }

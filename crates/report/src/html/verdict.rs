@@ -9,7 +9,8 @@ use crate::leak::sentence_of;
 use crate::sentence;
 
 /// Findings that have a tile, and the view each leads to.
-const TILES: [(&str, &str); 4] = [("peak", "run"), ("limit", "run"), ("growth", "leak"), ("made of", "where")];
+const TILES: [(&str, &str); 4] =
+    [("peak", "run"), ("limit", "run"), ("growth", "leak"), ("made of", "where")];
 /// Where a sentence has said its most important word.
 const BREAKS: [&str; 6] = [" at ", " (", " · ", ": ", " since ", " ± "];
 

@@ -29,7 +29,8 @@ pub(crate) fn label(frame: &Frame) -> String {
 
 /// By where it comes from, so that a library has one colour.
 pub(crate) fn ink(frame: &Frame) -> Ink {
-    let hash = |name: &str| name.bytes().fold(5381_usize, |hash, byte| hash * 33 % 65_521 + usize::from(byte));
+    let hash =
+        |name: &str| name.bytes().fold(5381_usize, |hash, byte| hash * 33 % 65_521 + usize::from(byte));
     match (frame.kind, &frame.library) {
         (FrameKind::Note, _) => Ink::Rest,
         (FrameKind::Python, Some(library)) => Ink::Band([0, 4, 7][hash(library) % 3]),

@@ -85,7 +85,10 @@ mod tests {
         let labels = |unit: Unit, low: f64, high: f64| -> Vec<String> {
             unit.ticks(low, high).into_iter().map(|tick| unit.label(tick)).collect()
         };
-        assert_eq!(labels(Unit::Bytes, 0.0, 300.0 * mib), ["0 B", "64.0 MiB", "128 MiB", "192 MiB", "256 MiB"]);
+        assert_eq!(
+            labels(Unit::Bytes, 0.0, 300.0 * mib),
+            ["0 B", "64.0 MiB", "128 MiB", "192 MiB", "256 MiB"]
+        );
         assert_eq!(Unit::Number.ticks(0.0, 10.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
         assert_eq!(Unit::Seconds.ticks(0.0, 86_400.0).len(), 5);
         assert_eq!(Unit::Seconds.ticks(-1.0, 9.0), [0.0, 2.0, 4.0, 6.0, 8.0]);

@@ -4,9 +4,9 @@ use super::axis::Unit;
 use crate::scene::{Anchor, Ink, NORMAL, Scene, fitted};
 use crate::text;
 
-const LEFT: f64 = 76.0;
+pub(super) const LEFT: f64 = 76.0;
 const RIGHT: f64 = 18.0;
-const TOP: f64 = 34.0;
+pub(super) const TOP: f64 = 34.0;
 const BOTTOM: f64 = 30.0;
 
 /// What an axis shows.
@@ -46,16 +46,8 @@ impl Frame {
         Self { scene, x, y }
     }
 
-    pub fn left(&self) -> f64 {
-        LEFT
-    }
-
     pub fn right(&self) -> f64 {
         self.scene.width - RIGHT
-    }
-
-    pub fn top(&self) -> f64 {
-        TOP
     }
 
     pub fn bottom(&self) -> f64 {
@@ -64,12 +56,12 @@ impl Frame {
 
     pub fn at_x(&self, value: f64) -> f64 {
         let share = ((value - self.x.low) / (self.x.high - self.x.low)).clamp(0.0, 1.0);
-        self.left() + share * (self.right() - self.left())
+        LEFT + share * (self.right() - LEFT)
     }
 
     pub fn at_y(&self, value: f64) -> f64 {
         let share = ((value - self.y.low) / (self.y.high - self.y.low)).clamp(0.0, 1.0);
-        self.bottom() - share * (self.bottom() - self.top())
+        self.bottom() - share * (self.bottom() - TOP)
     }
 
     pub fn at(&self, x: f64, y: f64) -> (f64, f64) {
@@ -78,7 +70,7 @@ impl Frame {
 
     /// Grid and labels; called before the curves, so that these are on top.
     pub fn axes(&mut self) {
-        let (left, right, top, bottom) = (self.left(), self.right(), self.top(), self.bottom());
+        let (left, right, top, bottom) = (LEFT, self.right(), TOP, self.bottom());
         for tick in self.y.unit.ticks(self.y.low, self.y.high) {
             let y = self.at_y(tick);
             self.scene.line(vec![(left, y), (right, y)], Ink::Grid, 1.0);
@@ -98,7 +90,7 @@ impl Frame {
             return;
         }
         let y = self.at_y(value);
-        let (left, right) = (self.left(), self.right());
+        let (left, right) = (LEFT, self.right());
         self.scene.dashed((left, y), (right, y), Ink::Limit);
         self.scene.text((right, y - 5.0), name, Anchor::End, Ink::Limit);
     }
@@ -106,18 +98,18 @@ impl Frame {
     /// A point worth a word.
     pub fn flag(&mut self, x: f64, y: f64, name: &str) {
         let (px, py) = self.at(x, y);
-        let is_right = px > f64::midpoint(self.left(), self.right());
+        let is_right = px > f64::midpoint(LEFT, self.right());
         let (anchor, dx) = if is_right { (Anchor::End, -8.0) } else { (Anchor::Start, 8.0) };
         self.scene.rect((px - 3.5, py - 3.5), (7.0, 7.0), Ink::Flag);
-        self.scene.text((px + dx, (py - 8.0).max(self.top() + 8.0)), name, anchor, Ink::Flag);
+        self.scene.text((px + dx, (py - 8.0).max(TOP + 8.0)), name, anchor, Ink::Flag);
     }
 
     /// Names of the curves, above the chart to the right.
     pub fn legend(&mut self, names: &[(String, Ink)]) {
-        let room = (self.right() - self.left()) / names.len().max(1) as f64;
+        let room = (self.right() - LEFT) / names.len().max(1) as f64;
         for (place, (name, ink)) in names.iter().enumerate() {
-            let x = self.left() + place as f64 * room;
-            let y = self.top() - 2.0;
+            let x = LEFT + place as f64 * room;
+            let y = TOP - 2.0;
             self.scene.rect((x, y - 8.0), (9.0, 9.0), *ink);
             let shown = fitted(&text::escape(name), 11.0, room - 18.0);
             self.scene.text((x + 13.0, y), &shown, Anchor::Start, Ink::Text);

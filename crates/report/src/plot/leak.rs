@@ -7,7 +7,7 @@ use nilometer_analysis::stats;
 
 use super::Size;
 use super::axis::Unit;
-use super::frame::{Frame, Span};
+use super::frame::{Frame, Span, TOP};
 use crate::leak::sentence_of;
 use crate::scene::{Ink, Scene};
 
@@ -32,7 +32,7 @@ pub fn leak(run: &Run, leak: &Leak, size: Size) -> Option<Scene> {
     let from = if is_steps { leak.window.from } else { leak.window.from_s };
     if from > *first {
         let (left, right) = (frame.at_x(*first), frame.at_x(from));
-        let (top, bottom) = (frame.top(), frame.bottom());
+        let (top, bottom) = (TOP, frame.bottom());
         frame.scene.rect((left, top), (right - left, bottom - top), Ink::Stripe);
     }
     frame.axes();
@@ -50,5 +50,6 @@ fn trend(frame: &mut Frame, points: &[(f64, f64)], from: f64, last: f64, leak: &
         points.iter().filter(|point| point.0 >= from).map(|(x, y)| y - rate * x).collect();
     let Some(base) = stats::median(&mut rest) else { return };
     let ends = [from, last].map(|x| frame.at(x, base + rate * x));
-    frame.scene.line(ends.to_vec(), Ink::Limit, 2.0);
+    let ink = if leak.class.is_leak() { Ink::Limit } else { Ink::Faint };
+    frame.scene.line(ends.to_vec(), ink, 2.0);
 }

@@ -3,8 +3,8 @@
 use nilometer_analysis::ledger::Line;
 use nilometer_analysis::ledger::run::Moment;
 
-use super::bars::{Bar, bars};
 use super::Size;
+use super::bars::{Bar, bars};
 use crate::ledger::line_name;
 use crate::scene::{Ink, Scene};
 use crate::text;
@@ -15,7 +15,9 @@ pub(crate) fn ink(line: Line) -> Ink {
         Line::PythonObjects => Ink::Series(0),
         Line::PythonSlack => Ink::Series(4),
         Line::Arrays => Ink::Series(1),
-        Line::MallocInUse | Line::MallocMetadata | Line::MallocUnknown | Line::OtherAllocator => Ink::Series(2),
+        Line::MallocInUse | Line::MallocMetadata | Line::MallocUnknown | Line::OtherAllocator => {
+            Ink::Series(2)
+        }
         Line::MallocHeld => Ink::Series(6),
         Line::Code | Line::LibraryData => Ink::Series(7),
         Line::SharedMemory => Ink::Series(3),

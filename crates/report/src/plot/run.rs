@@ -5,7 +5,7 @@ use nilometer_analysis::model::{Phase, Series, Step};
 
 use super::Size;
 use super::axis::Unit;
-use super::frame::{Frame, Span};
+use super::frame::{Frame, Span, TOP};
 use crate::scene::{Anchor, Ink, Scene, fitted};
 use crate::text;
 
@@ -97,7 +97,7 @@ fn band(frame: &mut Frame, upper: &[(f64, f64)], lower: &[(f64, f64)]) {
 
 /// Phases with their names; without phases the steps, if they are few.
 fn stripes(frame: &mut Frame, phases: &[Phase], steps: &[Step]) {
-    let (top, bottom) = (frame.top(), frame.bottom());
+    let (top, bottom) = (TOP, frame.bottom());
     let stripe = |frame: &mut Frame, number: usize, from: f64, to: f64, name: &str| {
         let (left, right) = (frame.at_x(from), frame.at_x(to));
         if number.is_multiple_of(2) {

@@ -21,9 +21,13 @@ pub fn sweep(sweep: &Sweep, size: Size) -> Option<Scene> {
     let points: Vec<(f64, f64, bool)> = sweep.runs.iter().filter_map(|run| point(sweep, run, name)).collect();
     let (low, high) = ends(points.iter().map(|point| point.0))?;
     let law = sweep.groups.first().and_then(|group| law_of(sweep, group));
-    let limit = sweep.groups.iter().find_map(|group| group.found.as_ref()).map(|found| found.limit_bytes as f64);
-    let highest = points.iter().map(|point| point.1).chain(limit).max_by(f64::total_cmp)?;
-    let unit = if law.is_some_and(|law| law.unit == MetricUnit::Seconds) { Unit::Seconds } else { Unit::Bytes };
+    let limit =
+        sweep.groups.iter().find_map(|group| group.found.as_ref()).map(|found| found.limit_bytes as f64);
+    let last = law.filter(|law| law.law.names.len() == 1).map(|law| law.law.predict(&[high * BEYOND]));
+    let last = last.and_then(|last| last.high.or(Some(last.value)));
+    let highest = points.iter().map(|point| point.1).chain(limit).chain(last).max_by(f64::total_cmp)?;
+    let unit =
+        if law.is_some_and(|law| law.unit == MetricUnit::Seconds) { Unit::Seconds } else { Unit::Bytes };
     let told = law.map_or_else(|| format!("{} by {name}", sweep.metric), law_text);
     let x = Span::new(low.min(0.0), high * BEYOND, Unit::Number);
     let mut frame = Frame::new(&told, size, x, Span::up_to(highest, unit));

@@ -87,7 +87,9 @@ impl Shape {
         match &mut self {
             Self::Rect { x, y, .. } | Self::Text { x, y, .. } => (*x, *y) = (*x + dx, *y + dy),
             Self::Area { points, .. } | Self::Line { points, .. } => {
-                points.iter_mut().for_each(|(x, y)| (*x, *y) = (*x + dx, *y + dy));
+                for (x, y) in points {
+                    (*x, *y) = (*x + dx, *y + dy);
+                }
             }
         }
         self

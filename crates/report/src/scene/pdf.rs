@@ -157,6 +157,6 @@ mod tests {
         scene.dashed((0.0, 0.0), (5.0, 5.0), Ink::Limit);
         let pdf = render(&scene, Theme::Light);
         assert!(pdf.starts_with(b"%PDF-") && pdf.ends_with(b"%%EOF"));
-        assert_eq!(rgb("#ff0080"), [1.0, 0.0, 128.0 / 255.0]);
+        assert_eq!(rgb("#ff0080").map(|part| (part * 255.0) as u8), [255, 0, 128]);
     }
 }

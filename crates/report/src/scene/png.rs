@@ -22,7 +22,7 @@ pub enum Error {
 pub fn render(scene: &Scene, theme: Theme, scale: f64) -> Result<Vec<u8>, Error> {
     let (width, height) = (scene.width * scale, scene.height * scale);
     let too_large = || Error::TooLarge { width: scene.width, height: scene.height, scale };
-    if !(width * height <= MOST_PIXELS) {
+    if !(width * height).is_finite() || width * height > MOST_PIXELS {
         return Err(too_large());
     }
     let mut fonts = fontdb::Database::new();

@@ -106,7 +106,9 @@ mod tests {
         let mut scene = Scene::new(10.0, 10.0, "</title><script>");
         scene.text((1.0, 2.0), "<script>alert(1)</script>\u{1b}&", Anchor::Start, Ink::Text);
         let svg = render(&scene, Theme::Dark);
-        assert!(!svg.contains("<script") && svg.contains("&lt;script&gt;alert(1)&lt;/script&gt;\\u{1b}&amp;"));
+        assert!(
+            !svg.contains("<script") && svg.contains("&lt;script&gt;alert(1)&lt;/script&gt;\\u{1b}&amp;")
+        );
     }
 
     #[test]

@@ -84,7 +84,9 @@ pub(crate) fn cells(sweep: &Sweep) -> Vec<Vec<String>> {
 
 fn table(sweep: &Sweep, style: &Style) -> String {
     let mut table = Table::new(&heads(sweep).iter().map(String::as_str).collect::<Vec<_>>());
-    cells(sweep).into_iter().for_each(|row| table.row(row));
+    for row in cells(sweep) {
+        table.row(row);
+    }
     table.render(style)
 }
 

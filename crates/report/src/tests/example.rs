@@ -107,7 +107,7 @@ fn leaking_growth() -> Growth {
 
 /// 9 processes, 120 steps, +1.8 MiB per step.
 #[allow(clippy::too_many_lines, reason = "one value, field by field")]
-pub(super) fn leaking() -> Run {
+pub(crate) fn leaking() -> Run {
     let mut processes = vec![process(4711, 4710, "main", gib(4.1))];
     processes.extend((0..8).map(|n| process(4712 + n, 4711, &format!("DataLoader worker {n}"), gib(0.6))));
     Run {
@@ -212,7 +212,7 @@ pub(super) fn leaking() -> Run {
 }
 
 /// One process, killed at its cgroup's limit together with `nilo`.
-pub(super) fn killed() -> Run {
+pub(crate) fn killed() -> Run {
     let about = About { counter_slack_bytes: MIB, ..about() };
     Run {
         command: vec!["./fill".into(), "--name".into(), "evil\x1b]0;owned\x07".into()],
