@@ -12,6 +12,7 @@ pub mod leaks;
 pub mod ledger;
 mod machine;
 mod process;
+pub mod report;
 pub mod sampler;
 pub mod sweep;
 

@@ -153,6 +153,15 @@ enum Bench {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+    /// Time, memory and size of the HTML page of a long run beside memray's, and how fast it answers in a browser
+    Report {
+        /// A short run: to see that the bench works, not for figures
+        #[arg(long)]
+        quick: bool,
+        /// Folder to write [default: bench/DATE-report]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// A cold release build: wall time, CPU time, crates
     Build {
         /// Folder to write [default: bench/DATE-build]
@@ -225,6 +234,9 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
         }
         Verb::Bench { what: Bench::Leaks { rounds, only, alone, out } } => {
             bench::leaks::run(&bench::leaks::Options { rounds, only, alone, out })
+        }
+        Verb::Bench { what: Bench::Report { quick, out } } => {
+            bench::report::run(&bench::report::Options { quick, out })
         }
         Verb::Bench { what: Bench::Build { out } } => bench::build::run(out),
     }

@@ -13,6 +13,15 @@ pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "nilo: {}", escape(line));
 }
 
+/// Replaces the line that says what takes so long by another one, or by nothing; on a terminal only.
+pub fn line(what: &str) {
+    let mut out = std::io::stderr();
+    if out.is_terminal() {
+        let _ = write!(out, "\r\x1b[K{what}");
+        let _ = out.flush();
+    }
+}
+
 /// Prepared lines of talk.
 pub fn talk(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());

@@ -188,6 +188,11 @@ impl Reader {
         }
     }
 
+    /// How far into the log the whole frames go that were read so far.
+    pub fn position_bytes(&self) -> u64 {
+        self.frames.good_end
+    }
+
     pub fn tally(&self) -> Tally {
         self.tally
     }

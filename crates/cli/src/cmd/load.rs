@@ -9,6 +9,7 @@ use nilometer_trace::manifest::MANIFEST_FILE;
 use nilometer_trace::record::Record;
 use nilometer_trace::{Ending, Manifest};
 
+use super::progress::Progress;
 use crate::talk::{self, Failure};
 
 /// A run directory and when it was made.
@@ -81,13 +82,19 @@ pub fn model_with(path: &Path, mut also: impl FnMut(&Record)) -> Result<Run, Fai
     let mut builder = RunBuilder::new(&manifest);
     let mut reader =
         nilometer_trace::Reader::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let ending = reader.visit(|record| {
+    let mut progress = Progress::new("reading", log_bytes(path));
+    while let Some(record) = reader.next_record()? {
         builder.push(record);
         also(record);
-    })?;
-    let mut run = builder.finish(log_ending(&ending));
+        progress.tick(|| reader.position_bytes());
+    }
+    let mut run = builder.finish(log_ending(&reader.ending()));
     run.saved = Some(short_path(path));
     Ok(run)
+}
+
+fn log_bytes(path: &Path) -> u64 {
+    std::fs::metadata(path.join(nilometer_trace::manifest::LOG_FILE)).map_or(0, |file| file.len())
 }
 
 /// As one would type it from here.

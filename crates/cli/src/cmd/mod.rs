@@ -18,6 +18,7 @@ pub mod mode;
 pub mod overview;
 pub mod page;
 pub mod plot;
+mod progress;
 pub mod report;
 pub mod run;
 pub mod sweep;

@@ -13,7 +13,7 @@ use crate::text;
 pub(crate) fn ink(line: Line) -> Ink {
     match line {
         Line::PythonObjects => Ink::Series(0),
-        Line::PythonSlack => Ink::Series(4),
+        Line::PythonSlack | Line::PythonFree => Ink::Series(4),
         Line::Arrays => Ink::Series(1),
         Line::MallocInUse | Line::MallocMetadata | Line::MallocUnknown | Line::OtherAllocator => {
             Ink::Series(2)

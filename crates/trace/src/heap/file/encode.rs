@@ -40,7 +40,7 @@ fn objects<W: Write>(file: &mut Writer<W>, graph: &Graph, shift: u32) -> Result<
     file.column(Column::Bytes as u8, &objects.bytes, |raw, bytes| put(raw, *bytes))?;
     // Immortal objects are many: they get the shortest number.
     file.column(Column::Refcounts as u8, &objects.refcount, |raw, count| {
-        put(raw, count.wrapping_add(1).into())
+        put(raw, count.wrapping_add(1).into());
     })
 }
 
