@@ -45,7 +45,7 @@ pub fn run(options: &Options) -> Result<bool> {
     let mut readings =
         vec![workshop.page(&format!("nilo report --html: {hours} h at 100 ms, {sites} stacks"), &long)?];
     readings.extend(workshop.same_program()?);
-    let browser = workshop.browser(&long)?;
+    let browser = read_browser(&long)?;
     let bars = bars(&readings, &browser);
     let page = render(&readings, &browser, &bars, options.quick)?;
     println!("\n{page}");
@@ -174,18 +174,19 @@ impl Workshop {
         }
         Ok([Some(self.page("nilo report --html: workload.py", &ours)?), best].into_iter().flatten().collect())
     }
+}
 
-    fn browser(&self, run: &Path) -> Result<Value> {
-        let page = run.with_extension("html");
-        let output = Command::new("node")
-            .current_dir(workspace::root().join("web"))
-            .arg("bench.mjs")
-            .arg(&page)
-            .output()
-            .context("cannot start node")?;
-        ensure!(output.status.success(), "bench.mjs: {}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).context("bench.mjs printed no JSON")
-    }
+/// How fast the page of a run answers.
+fn read_browser(run: &Path) -> Result<Value> {
+    let page = run.with_extension("html");
+    let output = Command::new("node")
+        .current_dir(workspace::root().join("web"))
+        .arg("bench.mjs")
+        .arg(&page)
+        .output()
+        .context("cannot start node")?;
+    ensure!(output.status.success(), "bench.mjs: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).context("bench.mjs printed no JSON")
 }
 
 /// Time by the clock and of the CPU, and the most memory, as GNU-free `wait4` tells it through Python.
@@ -226,10 +227,11 @@ fn render(readings: &[Reading], browser: &Value, bars: &[Bar], quick: bool) -> R
     };
     let parts = |group: &str| -> String {
         let all = browser[group].as_object().into_iter().flatten();
-        all.map(|(name, ms)| {
-            format!("| {} | {name} | {:.1} ms |\n", group.trim_end_matches("_ms"), ms.as_f64().unwrap_or(0.0))
-        })
-        .collect()
+        let row = |(name, ms): (&String, &Value)| {
+            let part = group.trim_end_matches("_ms");
+            format!("| {part} | {name} | {:.1} ms |\n", ms.as_f64().unwrap_or(0.0))
+        };
+        all.map(row).collect::<Vec<_>>().concat()
     };
     Ok(format!(
         "# The page of a run, {date}\n\nMachine: {machine}  \nCommit {commit}; repeat with `cargo xtask bench report`\n\n{note}\
@@ -242,7 +244,7 @@ fn render(readings: &[Reading], browser: &Value, bars: &[Bar], quick: bool) -> R
         machine = machine::read_machine()?,
         commit = machine::read_commit(),
         note = if quick { "**Quick: to see that the bench works, not for figures.**\n\n" } else { "" },
-        rows = readings.iter().map(row).collect::<String>(),
+        rows = readings.iter().map(row).collect::<Vec<_>>().concat(),
         open = browser["open_ms"].as_f64().unwrap_or(0.0),
         icicle = parts("icicle_ms"),
         heat = parts("heatmap_ms"),
