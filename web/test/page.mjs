@@ -119,7 +119,7 @@ test("a stretch of time drives every view, and its link shows the same", async (
     chosen = await told(page);
     assert.match(chosen[0], /^Chosen: .* highest [\d.]+ MiB/);
     assert.match(chosen[1], /in the chosen stretch/);
-    chosen.forEach((words, i) => assert.notEqual(words, before[i]));
+    chosen.slice(0, 2).forEach((words, i) => assert.notEqual(words, before[i])); // there may be one ledger only
     link = await page.evaluate(() => location.hash);
     assert.match(link, /t=[\d.]+\.\.[\d.]+/);
     await page.keyboard.press("Escape");

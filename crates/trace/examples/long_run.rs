@@ -75,7 +75,9 @@ fn manifest(directory: &Path) -> Manifest {
 
 fn write_log(directory: &Path, ticks: u64) {
     let mut log = LogWriter::create(directory).unwrap();
-    opening().iter().for_each(|record| log.append(record).unwrap());
+    for record in &opening() {
+        log.append(record).unwrap();
+    }
     for n in 0..ticks {
         write_tick(&mut log, n);
     }
