@@ -20,6 +20,7 @@ const MOST_READ: usize = 64;
 
 pub fn run(args: &WhereArgs) -> Result<ExitCode, Failure> {
     nilometer_kernel::sys::signals::restore_sigpipe();
+    nilometer_kernel::sys::limits::keep_freed_memory();
     match args.target.as_deref().map(str::parse::<i32>) {
         Some(Ok(pid)) => of_process(pid, args),
         _ => of_run(args),

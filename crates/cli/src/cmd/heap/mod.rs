@@ -36,6 +36,7 @@ const ROWS: usize = 15;
 
 pub fn run(args: &HeapArgs) -> Result<ExitCode, Failure> {
     nilometer_kernel::sys::signals::restore_sigpipe();
+    nilometer_kernel::sys::limits::keep_freed_memory();
     match &args.reading {
         None => show(args)?,
         Some(HeapReading::Diff(args)) => diff(args)?,
