@@ -11,6 +11,7 @@ pub mod heap;
 pub mod leaks;
 pub mod ledger;
 mod machine;
+pub mod pages;
 mod process;
 pub mod report;
 pub mod sampler;

@@ -111,6 +111,15 @@ enum Bench {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+    /// `nilo pages` on processes of 1 and 10 GiB and on trainings: cost, truth, slow-down; reuse distances a second
+    Pages {
+        /// Small processes, few rounds: to see that the bench works, not for figures
+        #[arg(long)]
+        quick: bool,
+        /// Folder to write [default: bench/DATE-pages]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// A busy training under a thousand censuses: its losses must stay the same, to the last bit
     Harmless {
         /// Looks at each training
@@ -222,6 +231,9 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
         }
         Verb::Bench { what: Bench::Ledger { quick, out } } => {
             bench::ledger::run(&bench::ledger::Options { quick, out })
+        }
+        Verb::Bench { what: Bench::Pages { quick, out } } => {
+            bench::pages::run(&bench::pages::Options { quick, out })
         }
         Verb::Bench { what: Bench::Harmless { censuses, out } } => {
             bench::harmless::run(&bench::harmless::Options { censuses, out })

@@ -27,6 +27,7 @@ mod machine;
 mod made_of;
 pub mod metric;
 pub mod model;
+pub mod pages;
 mod peak;
 mod process;
 mod quality;

@@ -23,6 +23,7 @@ pub mod ledger_watch;
 pub mod marks;
 pub mod member;
 pub mod options;
+pub mod pages;
 pub mod privacy;
 pub mod recorder;
 pub mod relay;

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Some(Verb::Heap(args)) => cmd::heap::run(&args),
         Some(Verb::Leak(args)) => cmd::leak::run(&args),
         Some(Verb::Where(args)) => cmd::ledger::run(&args),
+        Some(Verb::Pages(args)) => cmd::pages::run(&args),
         Some(Verb::Sweep(args)) => cmd::sweep::run(&args),
         Some(Verb::Compare(args)) => cmd::compare::run(&args),
         Some(Verb::Mode(args)) => cmd::mode::run(&args),

@@ -237,3 +237,34 @@ fn a_demo_without_python_says_so_and_unknown_ones_are_refused() {
     assert!(said.contains("needs python3") && said.contains("\nhint: install it"), "{said}");
     assert_eq!(place.nilo(&["demo", "where"]).status.code(), Some(2));
 }
+
+#[test]
+fn a_recording_of_damon_becomes_looks_at_pages() {
+    let place = Place::new();
+    let line = |at: &str, regions: &str| {
+        format!("kdamond.0 9 [001] {at}: damon:damon_aggregated: target_id=0 nr_regions=1 {regions} 1\n")
+    };
+    let text = [
+        line("1.000000", "4096-8192: 3"),
+        line("1.100000", "4096-40960: 0"),
+        line("1.200000", "4096-40960: 2"),
+    ];
+    place.write("perf.txt", &text.concat());
+    let output = place.nilo(&["import", "perf.txt", "-o", "look", "--json", "-q"]);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let sizes: Vec<u64> = document["windows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|window| window["wss_bytes"].as_u64().unwrap())
+        .collect();
+    assert_eq!(sizes, [4096, 0, 9 * 4096]);
+    let again = place.nilo(&["pages", "look", "--json"]);
+    let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(again["windows"], document["windows"]);
+    assert!(
+        !place.nilo(&["import", "perf.txt", "-o", "look"]).status.success(),
+        "an existing directory is kept"
+    );
+    assert!(place.nilo(&["import", "--as", "damon", "perf.txt", "-o", "look", "--force"]).status.success());
+}

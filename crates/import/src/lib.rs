@@ -5,6 +5,7 @@
 //! memory. Knows no file and no directory. The one invariant: no bytes panic; what is malformed is refused
 //! with its line, and only a record that the end of the file cuts is left out, and that is noted.
 
+pub mod damon;
 mod detect;
 mod emit;
 mod error;

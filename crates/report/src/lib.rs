@@ -15,6 +15,7 @@ pub mod json;
 mod layout;
 pub mod leak;
 pub mod ledger;
+pub mod pages;
 pub mod plot;
 pub mod redact;
 pub mod scene;

@@ -12,6 +12,7 @@ pub mod heap;
 pub mod ledger;
 pub mod log;
 pub mod manifest;
+pub mod pages;
 mod rare;
 pub mod reader;
 pub mod record;

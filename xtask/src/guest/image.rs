@@ -18,6 +18,7 @@ const PROGRAMS: &[&str] = &[
     "xtask/guest/enter.c",
     "xtask/guest/pages.c",
     "crates/cli/tests/programs/hog.c",
+    "crates/cli/tests/programs/hot_pages.c",
 ];
 /// In the guest anybody may execute anything.
 const MODE: u32 = 0o755;

@@ -7,6 +7,7 @@ mod group;
 mod heap;
 mod page;
 mod place;
+mod touched;
 mod watchdog;
 mod yama;
 
@@ -22,6 +23,7 @@ pub fn run() -> Result<bool> {
     let only = line.split_whitespace().find_map(|word| word.strip_prefix("only="));
     let mut cases = Cases { only: only.unwrap_or_default().to_owned(), passed: 0, failed: 0 };
     page::run(&mut cases);
+    touched::run(&mut cases);
     group::run(&mut cases);
     // Yama's highest scope cannot be left again, so it comes last.
     for scope in yama::SCOPES {

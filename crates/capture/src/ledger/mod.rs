@@ -11,6 +11,7 @@ mod describe;
 mod ground;
 mod holder;
 mod library;
+mod owner;
 mod sight;
 mod survey;
 mod unshared;
@@ -28,6 +29,7 @@ use nilometer_trace::heap::{Graph, Pause, PauseMode};
 use nilometer_trace::ledger::{Badge, Ledger, Line, Method, Named, Part};
 
 pub use crate::census::{Error, Mode};
+pub use owner::{Stretch, owners};
 pub use survey::survey;
 
 use crate::census::{Progress, Readers, Stage};

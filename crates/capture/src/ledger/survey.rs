@@ -80,7 +80,7 @@ fn fill(ledger: &mut Ledger, known: Known, sight: &Sight) {
 
 /// What allocators and interpreter say is theirs.
 #[derive(Debug, Default)]
-struct Known {
+pub(super) struct Known {
     buffers: Vec<Range<u64>>,
     python: Option<cpython::Survey>,
     malloc: Option<ledger::Malloc>,
@@ -88,7 +88,7 @@ struct Known {
 }
 
 impl Known {
-    fn read(peek: &Peek, readers: &Readers<'_>, sight: &Sight) -> Self {
+    pub fn read(peek: &Peek, readers: &Readers<'_>, sight: &Sight) -> Self {
         let python = readers.python.as_ref().ok().map(|python| cpython::survey(python, peek));
         let taken = image::merged(python.iter().flat_map(pools).collect());
         let mut blend = Blend::new(sight, readers.torch().map(|classes| classes.finder(peek)));
@@ -118,7 +118,7 @@ impl Known {
         })
     }
 
-    fn claims(self) -> Vec<Claim> {
+    pub fn claims(self) -> Vec<Claim> {
         let buffers = claim::claims(self.buffers, Line::Arrays);
         let Some(python) = self.python else { return claim::overlay(&buffers, self.chunks) };
         let gaps = claim::claims(gaps(&python), Line::PythonSlack);

@@ -19,7 +19,8 @@ Examples:
 Formats, see docs/import.md:
   meminfo-log   `microtime SECONDS`, all of /proc/meminfo, `program_usage BYTES`
   free-log      outputs of `free`: each after its time, or one before and one after
-                the times at which repeated runs began")]
+                the times at which repeated runs began
+  damon         recordings of DAMON (damo record, perf script): touched pages, for nilo pages")]
 pub struct ImportArgs {
     /// The recording; `-` for standard input
     pub file: PathBuf,
@@ -43,4 +44,6 @@ pub enum ForeignFormat {
     MeminfoLog,
     /// Outputs of `free`
     FreeLog,
+    /// Recordings of DAMON: damo's file, its JSON, or perf's text
+    Damon,
 }

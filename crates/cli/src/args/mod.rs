@@ -7,6 +7,7 @@ pub mod heap;
 pub mod import;
 pub mod leak;
 pub mod ledger;
+pub mod pages;
 pub mod plot;
 pub mod report;
 pub mod sweep;
@@ -33,6 +34,7 @@ Examples:
   nilo run --interval 10ms -- ./a.out      look closer
   nilo heap 4711                           which objects, held by whom?
   nilo where 4711                          why is RSS larger than my tensors?
+  nilo pages 4711                          how much of it is really touched?
   nilo sweep --set batch=16,32 -- python train.py --batch {batch}     what does a batch cost?
   nilo compare base.nilo new.nilo          what changed?
   nilo leak -- python train.py             does it leak, where, how fast?
@@ -100,6 +102,7 @@ pub enum Verb {
     Record(RecordArgs),
     Heap(heap::HeapArgs),
     Where(ledger::WhereArgs),
+    Pages(pages::PagesArgs),
     Sweep(sweep::SweepArgs),
     Compare(compare::CompareArgs),
     Mode(allocs::ModeArgs),

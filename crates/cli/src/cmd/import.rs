@@ -26,6 +26,9 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
     let mut input = open(&args.file)?;
+    if is_damon(args, &input) {
+        return damon(args, &mut input);
+    }
     let format = format(args, &mut input)?;
     let name = run_name(&args.file);
     let place = Place::new(args, &name)?;
@@ -72,7 +75,7 @@ fn format(args: &ImportArgs, input: &mut Input) -> Result<Format, Failure> {
     let (format, why) = match args.format {
         Some(ForeignFormat::MeminfoLog) => (Format::MeminfoLog, "as you said".to_owned()),
         Some(ForeignFormat::FreeLog) => (Format::FreeLog, "as you said".to_owned()),
-        None => {
+        Some(ForeignFormat::Damon) | None => {
             let found = detect(input.get_ref().0.get_ref()).map_err(|error| failure(&args.file, error))?;
             (found.format, found.why)
         }
@@ -81,6 +84,25 @@ fn format(args: &ImportArgs, input: &mut Input) -> Result<Format, Failure> {
         talk::say(&format!("{file} is a {format}: {why}"));
     }
     Ok(format)
+}
+
+fn is_damon(args: &ImportArgs, input: &Input) -> bool {
+    match args.format {
+        Some(format) => format == ForeignFormat::Damon,
+        None => nilometer_import::damon::recognises(input.get_ref().0.get_ref()),
+    }
+}
+
+/// Looks at touched memory are no run: `nilo pages` reads them.
+fn damon(args: &ImportArgs, input: &mut Input) -> Result<ExitCode, Failure> {
+    let mut bytes = Vec::new();
+    input.read_to_end(&mut bytes).with_context(|| format!("cannot read {}", args.file.display()))?;
+    let name = run_name(&args.file);
+    let lines =
+        nilometer_import::damon::convert(&bytes, &name).map_err(|error| failure(&args.file, error))?;
+    let place = args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.pages")));
+    super::pages::keep_imported(lines, &place, args)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn run_name(file: &Path) -> String {

@@ -16,6 +16,7 @@ pub mod list;
 pub mod load;
 pub mod mode;
 pub mod overview;
+pub mod pages;
 pub mod page;
 pub mod plot;
 mod progress;

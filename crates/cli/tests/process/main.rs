@@ -43,6 +43,7 @@ mod heap_target;
 mod heap_torch;
 
 mod leak;
+mod pages;
 mod where_ledger;
 mod where_parts;
 mod where_run;

@@ -99,6 +99,11 @@ pub(super) fn prepare_fork(pid: i32, mappings: &[Mapping]) -> Result<u64, Error>
     found.ok_or_else(|| refused("no system call instruction was found in it"))
 }
 
+/// Where a target that runs may be led through system calls of ours; why not, in a sentence.
+pub fn find_call_site(pid: i32, mappings: &[Mapping]) -> Result<u64, Error> {
+    prepare_fork(pid, mappings)
+}
+
 /// Filters that we do not live under ourselves; whether those forbid or kill cannot be seen from outside.
 fn has_own_filters(pid: i32) -> bool {
     let own = std::process::id() as i32;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::kept::{KeptFile, read_once};
 use crate::Error;
 use crate::parse::kind::{KindSums, Summary};
-use crate::parse::maps::Mapping;
+use crate::parse::maps::{Mapping, parse_header};
 use crate::parse::smaps::{self, Rollup, Usage};
 use crate::parse::stat::{self, Stat};
 use crate::parse::statm::{self, Statm};
@@ -138,8 +138,34 @@ impl Proc {
 
     /// Resets VmHWM to the present RSS (`clear_refs` 5, since Linux 4.0).
     pub fn reset_high_water(&self, pid: i32) -> Result<(), Error> {
+        self.clear(pid, b"5")
+    }
+
+    /// Forgets which pages were touched (`clear_refs` 1, `CONFIG_PROC_PAGE_MONITOR`): `Referenced` of smaps counts anew.
+    /// Reclaim uses the same bits.
+    pub fn clear_referenced(&self, pid: i32) -> Result<(), Error> {
+        self.clear(pid, b"1")
+    }
+
+    /// Forgets which pages were written (`clear_refs` 4, `CONFIG_MEM_SOFT_DIRTY`).
+    pub fn clear_soft_dirty(&self, pid: i32) -> Result<(), Error> {
+        self.clear(pid, b"4")
+    }
+
+    fn clear(&self, pid: i32, what: &[u8]) -> Result<(), Error> {
         let path = self.file(pid, "clear_refs");
-        std::fs::write(&path, b"5").map_err(|e| Error::from_io(&path, e))
+        std::fs::write(&path, what).map_err(|e| Error::from_io(&path, e))
+    }
+
+    /// Shows each mapping, without what it uses: no page table is walked.
+    pub fn read_maps(&self, pid: i32, mut visit: impl FnMut(&Mapping<'_>)) -> Result<(), Error> {
+        let path = self.file(pid, "maps");
+        let text = std::fs::read(&path).map_err(|e| Error::from_io(&path, e))?;
+        if text.is_empty() {
+            return Err(Error::Gone { path });
+        }
+        scan::lines(&text).filter_map(parse_header).for_each(|mapping| visit(&mapping));
+        Ok(())
     }
 
     /// All process ids that are visible here.

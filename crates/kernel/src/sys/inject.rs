@@ -57,7 +57,7 @@ impl Frozen {
         let thread = choose(stopped)?;
         let borrowed = x86::Borrowed::new(thread, instruction)?;
         for _ in 0..ATTEMPTS {
-            let (result, child) = borrowed.call(libc::SYS_clone, [0; 4])?;
+            let (result, child) = borrowed.call(libc::SYS_clone, [0; 6])?;
             match child {
                 Some(pid) => {
                     drop(borrowed);
@@ -119,7 +119,7 @@ impl Frozen {
     /// wait, and the target must not wait for anything because of us.
     fn reap(&self, thread: i32) -> bool {
         let Ok(borrowed) = x86::Borrowed::new(thread, self.instruction) else { return false };
-        let arguments = [self.inner_pid as u64, 0, (libc::__WALL | libc::WNOHANG) as u64, 0];
+        let arguments = [self.inner_pid as u64, 0, (libc::__WALL | libc::WNOHANG) as u64, 0, 0, 0];
         for _ in 0..ATTEMPTS {
             match borrowed.call(libc::SYS_wait4, arguments) {
                 Ok((result, _)) if result == self.inner_pid => return true,
@@ -151,5 +151,8 @@ fn choose(stopped: &Stopped) -> io::Result<i32> {
     chosen.ok_or_else(|| io::Error::other("no thread can be borrowed at this moment"))
 }
 
+mod lent;
 #[cfg(target_arch = "x86_64")]
 mod x86;
+
+pub use lent::Lent;

@@ -38,6 +38,25 @@ pub fn read_spans(pid: i32, spans: &mut [Span]) -> io::Result<usize> {
     usize::try_from(read).map_err(|_| super::last_error())
 }
 
+/// Copies bytes into another process; all of them, or it fails.
+pub fn write_bytes(pid: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
+    let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let remote = libc::iovec { iov_base: address as usize as *mut libc::c_void, iov_len: bytes.len() };
+    // SAFETY: the local entry describes a slice that is only read; the remote one is an address of the other process.
+    let written = unsafe { libc::process_vm_writev(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    match usize::try_from(written) {
+        Ok(written) if written == bytes.len() => Ok(()),
+        Ok(_) => Err(io::Error::from(io::ErrorKind::WriteZero)),
+        Err(_) => Err(super::last_error()),
+    }
+}
+
+/// No transparent huge pages in this process and those it starts, exec or not (`PR_SET_THP_DISABLE`, since Linux 3.15).
+pub fn disable_huge_pages() -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    super::check(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) }).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

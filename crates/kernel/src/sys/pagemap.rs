@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::limits::page_bytes;
 
+mod access;
+pub use access::Frame;
+
 /// The page map of one process.
 #[derive(Debug)]
 pub struct Pagemap {
@@ -185,10 +188,10 @@ impl Pagemap {
             for region in regions.iter().take(found) {
                 push(runs, PageRun { start: region.start, end: region.end, state: state(region.categories) });
             }
-            if scan.walk_end <= from {
-                break; // nothing more to be had
+            match next(&regions, found) {
+                Some(next) => from = next,
+                None => break,
             }
-            from = scan.walk_end;
         }
         Ok(())
     }
@@ -234,6 +237,13 @@ impl PageCounts {
         self.0.read_exact_at(&mut count, frame.checked_mul(8)?).ok()?;
         Some(u64::from_ne_bytes(count))
     }
+}
+
+/// Where a scan goes on: behind the last region, if there was no room for more. `walk_end` does not tell: where the kernel
+/// empties its own buffer of 512 regions on the way, it stays at that place though the walk went on to its end
+/// (`do_pagemap_scan`, `fs/proc/task_mmu.c`, seen in 6.18).
+fn next(regions: &[Region], found: usize) -> Option<u64> {
+    if found < regions.len() { None } else { regions.last().map(|region| region.end) }
 }
 
 fn state(categories: u64) -> PageState {
@@ -282,6 +292,19 @@ mod tests {
             map.read_runs(start..start + map.page_bytes(), &mut runs).unwrap();
             assert_eq!(runs, [expected], "can_scan {can_scan}");
         }
+    }
+
+    #[test]
+    fn more_regions_than_one_call_tells_are_told_once() {
+        let page = page_bytes() as usize;
+        let mut memory = vec![0_u8; 3001 * page];
+        memory.iter_mut().step_by(2 * page).for_each(|byte| *byte = 1);
+        let start = (memory.as_ptr() as u64).next_multiple_of(page as u64);
+        let map = Pagemap::open(std::process::id() as i32).unwrap();
+        let mut runs = Vec::new();
+        map.read_runs(start..start + 3000 * page as u64, &mut runs).unwrap();
+        assert!(runs.is_sorted_by(|one, other| one.end <= other.start), "a run was told twice");
+        assert!(memory[0] == 1 && runs.len() > 1);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub use device::Device;
 pub use element::Element;
 pub use layout::Layout;
 pub use prescan::Finder;
-pub use role::Roles;
+pub use role::{Role, Roles};
 
 use crate::glibc::Malloc;
 use crate::runs::Runs;

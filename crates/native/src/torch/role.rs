@@ -2,17 +2,28 @@
 //! gradient is one, and an optimizer's own is what hangs below its `state`.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use nilometer_trace::heap::{Graph, KindId};
 
 use super::Torch;
 
 /// Bytes of storages by role; each storage in one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Roles {
     pub weights_bytes: u64,
     pub gradients_bytes: u64,
     pub optimizer_bytes: u64,
+    /// Where they are, in order of address.
+    pub places: Vec<(Range<u64>, Role)>,
+}
+
+/// What a storage is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Weights,
+    Gradients,
+    Optimizer,
 }
 
 impl Roles {
@@ -32,15 +43,22 @@ impl Roles {
         let kept = torch.tensors.iter().filter(|tensor| tensor.python.is_some_and(|at| state.contains(&at)));
         let is_other = |storage: &u32| !weights.contains(storage) && !gradients.contains(storage);
         let kept: HashSet<u32> = kept.filter_map(|tensor| tensor.storage).filter(is_other).collect();
-        let bytes = |storages: &HashSet<u32>| -> u64 {
-            let host = storages.iter().filter_map(|index| torch.storages.get(*index as usize));
-            host.filter(|storage| storage.device.is_host()).map(|storage| storage.bytes).sum()
-        };
-        Self {
-            weights_bytes: bytes(&weights),
-            gradients_bytes: bytes(&gradients),
-            optimizer_bytes: bytes(&kept),
-        }
+        let mut roles = Self::default();
+        roles.weights_bytes = roles.place(torch, &weights, Role::Weights);
+        roles.gradients_bytes = roles.place(torch, &gradients, Role::Gradients);
+        roles.optimizer_bytes = roles.place(torch, &kept, Role::Optimizer);
+        roles.places.sort_by_key(|(range, _)| range.start);
+        roles
+    }
+
+    /// Notes storages of one role; their bytes.
+    fn place(&mut self, torch: &Torch, storages: &HashSet<u32>, role: Role) -> u64 {
+        let host = storages.iter().filter_map(|index| torch.storages.get(*index as usize));
+        let host: Vec<_> = host.filter(|storage| storage.device.is_host()).collect();
+        let place =
+            |storage: &&super::Storage| (storage.data..storage.data.saturating_add(storage.bytes), role);
+        self.places.extend(host.iter().map(place));
+        host.iter().map(|storage| storage.bytes).sum()
     }
 }
 

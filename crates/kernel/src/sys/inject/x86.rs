@@ -44,12 +44,12 @@ impl Borrowed {
     }
 
     /// What the call returned, and the child it made.
-    pub fn call(&self, number: libc::c_long, arguments: [u64; 4]) -> io::Result<(i64, Option<i32>)> {
+    pub fn call(&self, number: libc::c_long, arguments: [u64; 6]) -> io::Result<(i64, Option<i32>)> {
         let mut registers = self.registers;
         registers.rip = self.instruction;
         registers.rax = number as u64;
         registers.orig_rax = u64::MAX; // inside no system call: nothing to restart on the way
-        [registers.rdi, registers.rsi, registers.rdx, registers.r10] = arguments;
+        [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9] = arguments;
         set_registers(self.thread, &registers)?;
         let (mut is_inside, mut child) = (false, None);
         self.has_moved.set(true);

@@ -1,0 +1,110 @@
+//! Hand-written looks and exact numbers.
+#![allow(clippy::float_cmp)] // ratios of small whole numbers
+
+use nilometer_trace::pages::{About, End, Line, Look, Mapping, Owner, Process, Span, Unit};
+
+use super::{Builder, Pages};
+
+const PAGE: u64 = 4096;
+
+fn about(unit: Unit, unit_bytes: u64) -> Line {
+    let written = Some("a test".into());
+    Line::About(Box::new(About { unit, unit_bytes, page_bytes: PAGE, written, ..About::default() }))
+}
+
+fn span(first: u64, pages: u64, touched: u64) -> Span {
+    Span { first, pages, resident: pages, touched, mapping: 0 }
+}
+
+fn process(pid: i32, spans: Vec<Span>) -> Process {
+    let rss_bytes = spans.iter().map(|span| span.resident).sum::<u64>() * PAGE;
+    Process { pid, rss_bytes, spans, written: Some(Vec::new()), ..Process::default() }
+}
+
+fn look(round: u32, processes: Vec<Process>) -> Line {
+    let mark_ns = u64::from(round) * 1_000_000_000;
+    let asked_ns = 1_000_000_000;
+    Line::Look(Look {
+        round,
+        last: true,
+        mark_ns,
+        asked_ns,
+        effective_ns: asked_ns,
+        processes,
+        ..Look::default()
+    })
+}
+
+fn build(lines: impl IntoIterator<Item = Line>) -> Pages {
+    let mut builder = Builder::default();
+    lines.into_iter().for_each(|line| builder.push(line));
+    builder.finish()
+}
+
+#[test]
+fn chunks_give_working_set_distances_and_cold_bytes() {
+    let window = |round, touched: [u64; 3]| {
+        let spans = touched.iter().zip(0..).map(|(touched, at)| span(at * 64, 64, *touched)).collect();
+        look(round, vec![process(1, spans)])
+    };
+    let name = Mapping { id: 0, name: "/lib/libtorch.so".into(), ..Mapping::default() };
+    let pages = build([
+        about(Unit::Chunk, 64 * PAGE),
+        Line::Mapping(name),
+        window(0, [64, 1, 0]),
+        window(1, [64, 0, 0]),
+        window(2, [64, 1, 0]),
+        Line::Owner(Owner { pid: 1, start: 128 * PAGE, end: 192 * PAGE, name: "weights".into() }),
+        Line::End(End { duration_ns: 3_000_000_000, why: "done".into(), ..End::default() }),
+    ]);
+    let sizes: Vec<u64> = pages.windows.iter().map(|window| window.wss_bytes / PAGE).collect();
+    assert_eq!(sizes, [65, 64, 65]);
+    let [by] = pages.wss_by_window_s[..] else { panic!("one asked time") };
+    assert_eq!((by.looks, by.median_bytes, by.mean_bytes), (3, 65 * PAGE, 194 * PAGE / 3));
+    let reuse = pages.reuse.unwrap();
+    // Touches: {a b} {a} {a b}; a comes back at distance 1..2, 1; b at 2.
+    assert_eq!((reuse.touches, reuse.cold_share, reuse.windows), (5, 0.4, 3));
+    assert_eq!(
+        reuse.bounds.iter().map(|bound| bound.resident_bytes).collect::<Vec<_>>(),
+        [64 * PAGE, 128 * PAGE]
+    );
+    assert_eq!(reuse.bounds[1].miss_high, 0.4);
+    assert_eq!(pages.cold.len(), 1);
+    assert_eq!((pages.cold[0].bytes, &*pages.cold[0].owners[0].name), (64 * PAGE, "weights"));
+    let owners: Vec<(&str, u64)> =
+        pages.owners.iter().map(|owner| (&*owner.name, owner.resident_bytes / PAGE)).collect();
+    assert_eq!(owners, [("libtorch.so", 128), ("weights", 64)]);
+    assert_eq!((pages.named_share, pages.coverage, pages.windows[0].written_bytes), (1.0, 1.0, Some(0)));
+    assert_eq!((pages.picture.rows.len(), pages.picture.times_s.len()), (3, 3));
+    assert_eq!(pages.picture.rows[0].levels, [Some(255), Some(255), Some(255)]);
+}
+
+#[test]
+fn shared_pages_of_a_tree_are_bounds() {
+    let shared = |pid| Process { shared_bytes: 10 * PAGE, ..process(pid, vec![span(0, 30, 30)]) };
+    let pages = build([about(Unit::Mapping, 0), look(0, vec![shared(1), shared(2)])]);
+    let window = pages.windows[0];
+    assert_eq!((window.wss_low_bytes / PAGE, window.wss_bytes / PAGE, window.processes), (50, 60, 2));
+    assert!(pages.reuse.is_none() && pages.reuse_why_not.is_some());
+    assert_eq!((pages.unit_bytes, &*pages.ended), (None, "the recording was cut"));
+}
+
+#[test]
+fn pages_are_shown_in_blocks_and_nothing_is_lost() {
+    let spans = vec![span(60, 10, 10), span(70, 100, 0), span(170, 1, 1)];
+    let pages = build([
+        about(Unit::Page, PAGE),
+        look(0, vec![process(1, spans.clone())]),
+        look(1, vec![process(1, spans)]),
+    ]);
+    assert_eq!(pages.windows[0].wss_bytes, 11 * PAGE);
+    assert_eq!(pages.owners.iter().map(|owner| owner.touched_bytes).sum::<u64>(), 11 * PAGE);
+    let reuse = pages.reuse.unwrap();
+    assert_eq!((reuse.touches, reuse.cold_share, reuse.median_bytes), (22, 0.5, Some((PAGE, 11 * PAGE))));
+}
+
+#[test]
+fn nothing_at_all_is_no_panic() {
+    let pages = build([]);
+    assert!(pages.windows.is_empty() && pages.reuse.is_none() && pages.picture.rows.is_empty());
+}

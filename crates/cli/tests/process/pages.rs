@@ -1,0 +1,412 @@
+//! `nilo pages` against programs that touch stated pages: what is promised to be exact is compared page by page.
+
+use std::collections::BTreeMap;
+use std::io::BufReader;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use nilometer_trace::pages::{Line, Look, PAGES_FILE, Process, read_lines};
+use serde_json::Value;
+
+use crate::harness::{Dialogue, Lab, c_program, finish, nilo_binary, skip, text};
+
+const PAGE: u64 = 4096;
+const CHUNK: u64 = 64;
+const MIB: u64 = 1 << 20;
+
+/// A program with a mapping of which some pages are touched over and over.
+struct Hot {
+    dialogue: Dialogue,
+    base: u64,
+    pages: u64,
+}
+
+impl Hot {
+    fn start(bytes: u64, how: &str) -> Self {
+        let mut dialogue = Dialogue::start(&mut Command::new(c_program("hot_pages.c")));
+        dialogue.say(&format!("map {bytes} {how}"));
+        let line = dialogue.line();
+        let base = line.strip_prefix("mapped ").expect("an address").parse().unwrap();
+        Self { dialogue, base, pages: bytes / PAGE }
+    }
+
+    /// `count` pages from `first` on, every `stride`th.
+    fn touch(&mut self, first: u64, count: u64, stride: u64, how: &str) {
+        self.ask(&format!("hot {first} {count} {stride} {how}"), "hot");
+    }
+
+    fn ask(&mut self, line: &str, answer: &str) {
+        self.dialogue.say(line);
+        assert_eq!(self.dialogue.line(), answer);
+    }
+
+    /// Looks of the whole recording.
+    fn looks(&self, lab: &Lab, options: &[&str]) -> (Vec<Look>, Value) {
+        let pid = self.dialogue.pid().to_string();
+        let mut nilo = lab.nilo(["pages", &pid, "-o", "look", "--force", "--json"]);
+        let output = finish(nilo.args(options));
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
+        (stored(lab), document)
+    }
+
+    fn contains(&self, page: u64) -> bool {
+        let first = self.base / PAGE;
+        (first..first + self.pages).contains(&page)
+    }
+
+    /// Touched pages of the mapping.
+    fn touched(&self, look: &Look) -> u64 {
+        self.spans(look).map(|(_, touched)| touched).sum()
+    }
+
+    /// First page within the mapping and touched pages of each span.
+    fn spans<'a>(&'a self, look: &'a Look) -> impl Iterator<Item = (u64, u64)> + 'a {
+        let first = self.base / PAGE;
+        let spans = own(look, self.dialogue.pid()).spans.iter();
+        spans
+            .filter(move |span| self.contains(span.first))
+            .map(move |span| (span.first - first, span.touched))
+    }
+
+    /// Written pages of the mapping, as numbers in it.
+    fn written(&self, look: &Look) -> Vec<u64> {
+        let first = self.base / PAGE;
+        let runs = own(look, self.dialogue.pid()).written.iter().flatten();
+        let pages = runs.flat_map(|(start, count)| *start..start + count);
+        pages.filter(|page| self.contains(*page)).map(|page| page - first).collect()
+    }
+}
+
+fn own(look: &Look, pid: i32) -> &Process {
+    look.processes.iter().find(|process| process.pid == pid).expect("the process")
+}
+
+fn stored(lab: &Lab) -> Vec<Look> {
+    let file = std::fs::File::open(lab.path("look").join(PAGES_FILE)).unwrap();
+    let mut looks = Vec::new();
+    let bad = read_lines(&mut BufReader::new(file), |line| {
+        if let Line::Look(look) = line {
+            looks.push(look);
+        }
+    });
+    assert_eq!(bad.unwrap(), 0);
+    looks
+}
+
+/// Windows long enough for many turns of the program, on a busy machine too.
+const LOOK: [&str; 4] = ["--window", "400ms", "--duration", "900ms"];
+
+#[test]
+fn a_hot_set_is_counted_exactly_from_outside() {
+    // A fifth of the mapping, in one piece and scattered, read and written.
+    for (stride, how) in [(1, "r"), (5, "r"), (5, "w")] {
+        let mut hot = Hot::start(64 * MIB, "private");
+        let count = 64 * MIB / PAGE / 5;
+        hot.touch(0, count, stride, how);
+        let (looks, document) = hot.looks(&Lab::new(), &LOOK);
+        assert!(looks.len() >= 2, "{document:#}");
+        for look in &looks {
+            let touched = hot.touched(look);
+            assert_eq!(touched, count, "stride {stride}, {how}: {touched} of {count} pages");
+        }
+        assert_eq!(document["backend"], "mappings");
+        assert_eq!((&document["unit_bytes"], &document["reuse"]), (&Value::Null, &Value::Null));
+        assert!(document["reuse_why_not"].as_str().unwrap().contains("--split"));
+        hot.dialogue.end();
+    }
+}
+
+#[test]
+fn split_mappings_tell_every_chunk() {
+    let mut hot = Hot::start(64 * MIB, "private");
+    // Every 100th page, so that chunks of 64 pages have none or one.
+    let count = 64 * MIB / PAGE / 100;
+    hot.touch(7, count, 100, "w");
+    let lab = Lab::new();
+    let (looks, document) = hot.looks(&lab, &[&LOOK[..], &["--split", "--chunk", "256K"]].concat());
+    assert_eq!((&document["backend"], &document["unit_bytes"]), (&"split".into(), &(CHUNK * PAGE).into()));
+    let expected: BTreeMap<u64, u64> = (0..64 * MIB / PAGE / CHUNK)
+        .map(|chunk| {
+            let pages = (0..count).map(|i| 7 + i * 100).filter(|page| page / CHUNK == chunk).count();
+            (chunk * CHUNK, pages as u64)
+        })
+        .collect();
+    for look in &looks {
+        let seen: BTreeMap<u64, u64> = hot.spans(look).collect();
+        assert_eq!(seen, expected);
+        check_written(&hot, look, &document, &(0..count).map(|i| 7 + i * 100).collect::<Vec<_>>());
+    }
+    assert!(document["reuse"]["bounds"].as_array().is_some_and(|bounds| !bounds.is_empty()), "{document:#}");
+    assert!(document["pause_share"].as_f64().unwrap() > 0.0 && document["injects"].is_string());
+    // The target goes on, and is as it was: the chunks are joined again.
+    hot.ask("next 0 10 1 r", "next");
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", hot.dialogue.pid())).unwrap();
+    assert!(maps.lines().count() < 60, "{} mappings", maps.lines().count());
+    assert!(hot.dialogue.end().status.success());
+}
+
+/// Exact where it is seen, and part of what was accessed.
+fn check_written(hot: &Hot, look: &Look, document: &Value, expected: &[u64]) {
+    if document["written"].is_null() {
+        return skip("soft-dirty or userfaultfd", document["written_why_not"].as_str().unwrap_or("?"));
+    }
+    let written = hot.written(look);
+    assert_eq!(written, expected);
+    for (first, touched) in hot.spans(look) {
+        let inside = written.iter().filter(|page| (first..first + CHUNK).contains(page)).count() as u64;
+        assert!(inside <= touched, "{inside} written and {touched} accessed pages at {first}");
+    }
+}
+
+#[test]
+fn reads_are_not_written() {
+    let mut hot = Hot::start(16 * MIB, "private");
+    hot.touch(0, 1000, 2, "r");
+    let (looks, document) = hot.looks(&Lab::new(), &[&LOOK[..], &["--split"]].concat());
+    for look in &looks {
+        assert_eq!(hot.touched(look), 1000);
+        check_written(&hot, look, &document, &[]);
+    }
+    hot.dialogue.end();
+}
+
+#[test]
+fn huge_pages_count_whole_and_it_is_said() {
+    let mut hot = Hot::start(64 * MIB, "huge");
+    hot.touch(0, 64 * MIB / PAGE / 1024, 1024, "r"); // one page in every other huge page
+    let (looks, document) = hot.looks(&Lab::new(), &LOOK);
+    if document["huge_share"].as_f64().unwrap() < 0.5 {
+        return skip("transparent huge pages", "the kernel gave none");
+    }
+    for look in &looks {
+        assert_eq!(hot.touched(look), 32 * MIB / PAGE, "half of the huge pages, each whole");
+    }
+    hot.dialogue.end();
+}
+
+#[test]
+fn shared_and_forked_memory_gives_bounds() {
+    let mut hot = Hot::start(32 * MIB, "private");
+    hot.ask("fork", "forked");
+    hot.touch(0, 2000, 1, "r");
+    let (looks, document) = hot.looks(&Lab::new(), &LOOK);
+    assert_eq!(looks[0].processes.len(), 2, "the child is part of the tree");
+    assert_eq!(hot.touched(&looks[0]), 2000, "the pages are shared, and touched by one");
+    let window = &document["windows"][0];
+    let [low, high] = ["wss_low_bytes", "wss_bytes"].map(|name| window[name].as_u64().unwrap());
+    assert!(low <= high && high >= 2000 * PAGE, "{window}");
+    let (single, _) = hot.looks(&Lab::new(), &[&LOOK[..], &["--single"]].concat());
+    assert_eq!(single[0].processes.len(), 1);
+    hot.dialogue.end();
+}
+
+#[test]
+fn a_mapped_file_is_counted_too() {
+    let lab = Lab::new();
+    let path = lab.path("weights.bin");
+    std::fs::write(&path, vec![1; 8 << 20]).unwrap();
+    let mut hot = Hot::start(8 * MIB, path.to_str().unwrap());
+    hot.touch(3, 300, 4, "r");
+    let (looks, document) = hot.looks(&lab, &LOOK);
+    // Pages of a file may lie in larger folios, which the kernel tells as touched whole.
+    for look in &looks {
+        assert!((300..=2048).contains(&hot.touched(look)), "{}", hot.touched(look));
+    }
+    let owners = document["owners"].as_array().unwrap();
+    assert!(owners.iter().any(|owner| owner["name"] == "weights.bin"), "{document:#}");
+    hot.dialogue.end();
+}
+
+#[test]
+fn arrays_touched_in_turn_are_seen_in_turn() {
+    // The seed's program: 2,000,000 doubles are 3,907 pages, or 3,908 where they do not begin at a page.
+    let array = 3907;
+    let mut hot = Hot::start(4 * array * PAGE, "private");
+    hot.touch(0, 0, 1, "r");
+    let lab = Lab::new();
+    for (first, count) in [(0, 0), (0, array), (2 * array, array), (0, 0)] {
+        hot.ask(&format!("next {first} {count} 1 w"), "next");
+        let (looks, _) = hot.looks(&lab, &LOOK);
+        // A mark precedes the first window: it is not larger than the others.
+        for look in &looks {
+            assert_eq!(hot.touched(look), count);
+        }
+    }
+    hot.dialogue.end();
+}
+
+#[test]
+fn several_windows_come_from_one_mark() {
+    let mut hot = Hot::start(16 * MIB, "private");
+    hot.touch(0, 1000, 1, "r");
+    let (looks, document) = hot.looks(&Lab::new(), &["--windows", "0.1,200ms,0.4", "--duration", "800ms"]);
+    let rounds: Vec<u32> = looks.iter().take(3).map(|look| look.round).collect();
+    assert_eq!(rounds, [0, 0, 0]);
+    assert!(looks.iter().all(|look| look.last == (look.asked_ns == 400_000_000)));
+    let by = document["wss_by_window_s"].as_array().unwrap();
+    assert_eq!(by.len(), 3, "{document:#}");
+    let sizes: Vec<u64> = looks.iter().take(3).map(|look| look.processes[0].touched_pages()).collect();
+    assert!(sizes.is_sorted(), "what was touched stays touched: {sizes:?}");
+    for look in &looks {
+        assert_eq!(hot.touched(look), 1000);
+    }
+    hot.dialogue.end();
+}
+
+#[test]
+fn filters_leave_out_and_say_so() {
+    let mut hot = Hot::start(16 * MIB, "private");
+    hot.touch(0, 1000, 1, "r");
+    let filters = ["--skip", "executable,no-access", "--min-pages", "4"];
+    let (_, document) = hot.looks(&Lab::new(), &[&LOOK[..], &filters].concat());
+    let coverage = document["coverage"].as_f64().unwrap();
+    assert!(coverage < 1.0 && coverage > 0.8, "{coverage}");
+    assert_eq!(document["filters"].as_array().unwrap().len(), 3);
+    hot.dialogue.end();
+}
+
+#[test]
+fn a_pause_is_counted() {
+    let mut hot = Hot::start(16 * MIB, "private");
+    hot.touch(0, 1000, 1, "r");
+    let (looks, document) = hot.looks(&Lab::new(), &[&LOOK[..], &["--pause", "on"]].concat());
+    assert!(document["pause_share"].as_f64().unwrap() > 0.0);
+    for look in &looks {
+        assert_eq!(hot.touched(look), 1000);
+    }
+    assert!(hot.dialogue.end().status.success());
+}
+
+#[test]
+fn a_command_is_started_split_and_ends_as_it_would() {
+    let lab = Lab::new();
+    let script = "b=bytearray(64<<20)\nimport time,os\nfor i in range(12):\n  b[0:16<<20:4096]=b'x'*4096\n  \
+                  print('step',i,file=open(os.environ['NILO_MARKS'],'a'));time.sleep(0.1)\nprint('out')";
+    let mut nilo = lab.nilo(["pages", "-o", "look", "--window", "200ms", "--", "python3", "-c", script]);
+    let output = finish(&mut nilo);
+    assert_eq!(
+        (output.status.code(), &*text(&output.stdout)),
+        (Some(0), "out\n"),
+        "{}",
+        text(&output.stderr)
+    );
+    let told = text(&output.stderr);
+    assert!(told.contains("looking") && told.contains("chunks") && told.contains("reuse"), "{told}");
+    for file in ["pages.jsonl", "pages.json", "heat.svg", "heat.png"] {
+        assert!(lab.path("look").join(file).exists(), "{file}");
+    }
+    let again = finish(&mut lab.nilo(["pages", "look", "--json", "--picture", "again.svg"]));
+    let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+    let kept: Value = serde_json::from_slice(&std::fs::read(lab.path("look/pages.json")).unwrap()).unwrap();
+    assert_eq!(again["windows"], kept["windows"]);
+    assert!(lab.path("again.svg").exists());
+    // Existing directories are not replaced unasked.
+    let refused = finish(&mut lab.nilo(["pages", "-o", "look", "--", "true"]));
+    assert_eq!(refused.status.code(), Some(125));
+}
+
+#[test]
+fn windows_follow_steps() {
+    let lab = Lab::new();
+    let script = "import time,os\nm=open(os.environ['NILO_MARKS'],'a')\nfor i in range(9):\n  \
+                  print('step',i,file=m,flush=True);time.sleep(0.15)";
+    let mut nilo =
+        lab.nilo(["pages", "--per-step=2", "--no-inject", "--json", "--", "python3", "-c", script]);
+    let output = finish(&mut nilo);
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let windows = document["windows"].as_array().unwrap();
+    assert!(windows.len() >= 2, "{document:#}");
+    assert!(windows.iter().all(|window| window["steps"].as_u64() >= Some(2)), "{document:#}");
+    assert_eq!(document["injects"], Value::Null);
+}
+
+#[test]
+fn a_command_that_fails_or_is_too_short_is_said() {
+    let lab = Lab::new();
+    let failed = finish(&mut lab.nilo(["pages", "--window", "50ms", "--", "sh", "-c", "sleep 0.5; exit 9"]));
+    assert_eq!(failed.status.code(), Some(4), "{}", text(&failed.stderr));
+    let short = finish(&mut lab.nilo(["pages", "--", "true"]));
+    assert_eq!(short.status.code(), Some(3));
+    assert!(text(&short.stderr).contains("--window 50ms"), "{}", text(&short.stderr));
+    let missing = finish(&mut lab.nilo(["pages", "--", "no-such-program-here"]));
+    assert_eq!(missing.status.code(), Some(127));
+}
+
+#[test]
+fn bad_input_is_answered_with_the_next_command() {
+    let lab = Lab::new();
+    let said = |words: &[&str]| {
+        let output = finish(&mut lab.nilo(words));
+        (output.status.code(), text(&output.stderr))
+    };
+    let cases: [(&[&str], i32, &str); 9] = [
+        (&["pages"], 2, "nilo pages -- python train.py"),
+        (&["pages", "0"], 125, "no process id"),
+        (&["pages", "4194303"], 125, "no process"),
+        (&["pages", "nowhere"], 125, "nilo pages PID -o nowhere"),
+        (&["pages", "1", "--chunk", "4K"], 2, "64K"),
+        (&["pages", "1", "--window", "0"], 2, "1ms"),
+        (&["pages", "1", "--split", "--no-inject"], 2, "cannot be used"),
+        (&["pages", "1", "--backend", "split", "--no-inject"], 5, "nilo doctor"),
+        (&["pages", "1", "--per-step"], 125, "NILO_MARKS"),
+    ];
+    for (words, code, sentence) in cases {
+        let (got, told) = said(words);
+        assert_eq!(got, Some(code), "{words:?}: {told}");
+        assert!(told.contains(sentence), "{words:?}: {told}");
+    }
+}
+
+#[test]
+fn another_users_process_is_refused_by_name_of_the_rule() {
+    const NOBODY: u32 = 65534;
+    if std::fs::metadata("/proc/self").map_or(1, |own| own.uid()) != 0 {
+        return skip("root", "a second user is needed");
+    }
+    let (lab, hot) = (Lab::new(), Hot::start(MIB, "private"));
+    std::fs::set_permissions(lab.path(""), PermissionsExt::from_mode(0o777)).unwrap();
+    std::fs::copy(nilo_binary(), lab.path("nilo")).unwrap(); // the build directory may be closed to others
+    let mut nilo = Command::new(lab.path("nilo"));
+    nilo.uid(NOBODY).gid(NOBODY).current_dir(lab.path("")).args(["pages", &hot.dialogue.pid().to_string()]);
+    let output = finish(&mut nilo);
+    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("another user's"), "{}", text(&output.stderr));
+    hot.dialogue.end();
+}
+
+#[test]
+fn a_process_of_many_mappings_is_looked_at() {
+    let script = "import mmap,sys\nk=[mmap.mmap(-1,8192,prot=mmap.PROT_READ|mmap.PROT_WRITE) for _ in range(20000)]\n\
+                  [m.__setitem__(0,1) for m in k]\nprint('ready',flush=True)\nsys.stdin.read()";
+    let mut dialogue = Dialogue::start(Command::new("python3").args(["-c", script]));
+    assert_eq!(dialogue.line(), "ready");
+    let lab = Lab::new();
+    let pid = dialogue.pid().to_string();
+    let output = finish(&mut lab.nilo(["pages", &pid, "--window", "20ms", "--duration", "300ms", "--json"]));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    assert!(!document["windows"].as_array().unwrap().is_empty());
+    dialogue.end();
+}
+
+#[test]
+fn a_process_that_ends_within_a_window_ends_the_looks() {
+    let lab = Lab::new();
+    let mut dialogue = Dialogue::start(Command::new("python3").args(["-c", "input(); input()"]));
+    let pid = dialogue.pid().to_string();
+    let mut nilo =
+        lab.nilo(["pages", &pid, "--window", "100ms", "--duration", "30s", "--json", "-o", "look"]);
+    let nilo = Dialogue::start(&mut nilo);
+    // Its first look is stored: now it may end.
+    let looks = lab.path("look").join(PAGES_FILE);
+    while !std::fs::read_to_string(&looks).is_ok_and(|lines| lines.contains("{\"look\"")) {
+        std::thread::yield_now();
+    }
+    dialogue.say("");
+    dialogue.say("");
+    dialogue.end();
+    let output = nilo.end();
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    assert_eq!(document["ended"], "the process ended");
+}

@@ -1,0 +1,288 @@
+//! What looks at touched pages store: one JSON document a line, in `pages.jsonl`.
+//!
+//! The first line tells how was looked, then come mappings as they are met, one line for each look, owners, the end.
+//! The one invariant: a line exists whole or is left out by the reader, so a file cut anywhere is readable up to the cut.
+
+use std::io::{self, BufRead, Write};
+
+use serde::{Deserialize, Serialize};
+
+/// The file in the directory of a recording.
+pub const PAGES_FILE: &str = "pages.jsonl";
+/// The version that this writes, and the highest that it reads.
+pub const VERSION: u32 = 1;
+/// A longer line is no line of ours.
+const LONGEST_LINE: u64 = 256 << 20;
+
+/// One line of the file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Line {
+    About(Box<About>),
+    Mapping(Mapping),
+    Look(Look),
+    Owner(Owner),
+    End(End),
+}
+
+/// What an access is for a backend.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sees {
+    R,
+    W,
+    #[default]
+    RW,
+}
+
+/// The smallest piece of memory that is told apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// A page, or the folio (huge page) that it is part of.
+    Page,
+    Region,
+    Chunk,
+    #[default]
+    Mapping,
+}
+
+/// How was looked.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct About {
+    pub version: u32,
+    pub pid: i32,
+    pub command: String,
+    pub kernel: String,
+    pub realtime_ns: u64,
+    pub backend: String,
+    /// Why this one.
+    pub why: String,
+    pub sees: Sees,
+    pub unit: Unit,
+    /// 0 for whole mappings.
+    pub unit_bytes: u64,
+    pub exact: bool,
+    pub page_bytes: u64,
+    /// How written pages are told; none where they are not.
+    pub written: Option<String>,
+    pub written_why_not: Option<String>,
+    pub reuse_why_not: Option<String>,
+    /// What this way of looking changes for others.
+    pub disturbs: Vec<String>,
+    pub injects: Option<String>,
+    /// Times after a mark, in seconds, as asked.
+    pub asked_s: Vec<f64>,
+    pub pause: bool,
+    pub filters: Vec<String>,
+    pub notes: Vec<String>,
+}
+
+/// A mapping, told before its number is used. Of several that lie side by side and are alike there is one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mapping {
+    pub id: u32,
+    pub pid: i32,
+    pub start: u64,
+    pub perms: String,
+    pub name: String,
+}
+
+/// What was touched from a mark until `effective_ns` later.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Look {
+    /// Counts marks: looks of one round have the same mark.
+    pub round: u32,
+    /// The last look of its round: the next mark follows.
+    pub last: bool,
+    pub asked_ns: u64,
+    pub effective_ns: u64,
+    /// From the beginning of the recording to the mark.
+    pub mark_ns: u64,
+    pub stopped_ns: u64,
+    pub cpu_ns: u64,
+    /// Steps that ended between mark and look.
+    pub steps: Option<u64>,
+    pub processes: Vec<Process>,
+}
+
+/// One process in a look.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Process {
+    pub pid: i32,
+    pub rss_bytes: u64,
+    /// Resident, and left out by filters.
+    pub skipped_bytes: u64,
+    /// Resident, and the backend cannot tell.
+    pub untracked_bytes: u64,
+    /// Touched, and perhaps by another process that has the same page.
+    pub shared_bytes: u64,
+    /// Touched as part of a huge page.
+    pub huge_bytes: u64,
+    #[serde(with = "flat")]
+    pub spans: Vec<Span>,
+    /// Pages that were written: first page and number; none where that is not seen.
+    pub written: Option<Vec<(u64, u64)>>,
+}
+
+/// A stretch of one mapping, in pages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Span {
+    pub first: u64,
+    pub pages: u64,
+    pub resident: u64,
+    pub touched: u64,
+    pub mapping: u32,
+}
+
+/// Whose the memory is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    pub pid: i32,
+    pub start: u64,
+    pub end: u64,
+    pub name: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct End {
+    pub duration_ns: u64,
+    pub cpu_ns: u64,
+    pub why: String,
+    pub notes: Vec<String>,
+    /// The command's own, where we started it: its exit code, 128 and the signal's number.
+    pub exit_code: Option<i32>,
+}
+
+impl Process {
+    pub fn touched_pages(&self) -> u64 {
+        self.spans.iter().map(|span| span.touched).sum()
+    }
+
+    pub fn written_pages(&self) -> Option<u64> {
+        Some(self.written.as_ref()?.iter().map(|(_, pages)| pages).sum())
+    }
+}
+
+/// Spans as one list of numbers; a first page is told as its distance from the end of the one before.
+mod flat {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
+
+    use super::Span;
+
+    pub fn serialize<S: Serializer>(spans: &[Span], to: S) -> Result<S::Ok, S::Error> {
+        let mut end = 0;
+        to.collect_seq(spans.iter().flat_map(|span| {
+            let gap = span.first.wrapping_sub(end);
+            end = span.first + span.pages;
+            [gap, span.pages, span.resident, span.touched, u64::from(span.mapping)]
+        }))
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<Span>, D::Error> {
+        let numbers = Vec::<u64>::deserialize(from)?;
+        let mut end = 0_u64;
+        let mut spans = Vec::with_capacity(numbers.len() / 5);
+        for piece in numbers.chunks(5) {
+            let &[gap, pages, resident, touched, mapping] = piece else {
+                return Err(D::Error::custom("a span has five numbers"));
+            };
+            let first = end.wrapping_add(gap);
+            let fits = first.checked_add(pages).is_some_and(|end| end <= 1 << 52);
+            if !fits || resident > pages || touched > pages {
+                return Err(D::Error::custom("a span that cannot be"));
+            }
+            end = first + pages;
+            spans.push(Span { first, pages, resident, touched, mapping: mapping as u32 });
+        }
+        Ok(spans)
+    }
+}
+
+/// Appends one line.
+pub fn write_line(to: &mut impl Write, line: &Line) -> io::Result<()> {
+    let mut text = serde_json::to_vec(line).map_err(io::Error::other)?;
+    text.push(b'\n');
+    to.write_all(&text)
+}
+
+/// Hands over the lines in their order; the number of lines that could not be understood, which is told.
+pub fn read_lines(from: &mut impl BufRead, mut take: impl FnMut(Line)) -> io::Result<u64> {
+    let mut text = Vec::new();
+    let mut bad = 0;
+    loop {
+        text.clear();
+        let read = io::Read::take(&mut *from, LONGEST_LINE).read_until(b'\n', &mut text)?;
+        if read == 0 {
+            return Ok(bad);
+        }
+        match serde_json::from_slice(&text) {
+            Ok(line) => take(line),
+            Err(_) => bad += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look() -> Look {
+        let spans = vec![
+            Span { first: 10, pages: 4, resident: 4, touched: 1, mapping: 0 },
+            Span { first: 14, pages: 2, resident: 0, touched: 0, mapping: 1 },
+            Span { first: 99, pages: 1, resident: 1, touched: 1, mapping: 1 },
+        ];
+        let process = Process { pid: 7, spans, written: Some(vec![(10, 1)]), ..Process::default() };
+        Look { round: 3, asked_ns: 5, processes: vec![process], ..Look::default() }
+    }
+
+    fn written(lines: &[Line]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for line in lines {
+            write_line(&mut bytes, line).unwrap();
+        }
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> (Vec<Line>, u64) {
+        let mut lines = Vec::new();
+        let bad = read_lines(&mut &*bytes, |line| lines.push(line)).unwrap();
+        (lines, bad)
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let about = About { version: VERSION, backend: "mappings".into(), ..About::default() };
+        let lines = vec![Line::About(Box::new(about)), Line::Look(look()), Line::End(End::default())];
+        assert_eq!(read(&written(&lines)), (lines, 0));
+    }
+
+    #[test]
+    fn a_cut_leaves_the_lines_before_it() {
+        let bytes = written(&[Line::Look(look()), Line::Look(look())]);
+        for cut in 0..bytes.len() {
+            let (lines, bad) = read(&bytes[..cut]);
+            let whole = bytes[..cut].iter().filter(|byte| **byte == b'\n').count();
+            assert!(lines.len() + bad as usize <= whole + 1 && lines.len() >= whole);
+        }
+    }
+
+    #[test]
+    fn spans_that_cannot_be_are_refused() {
+        for spans in ["[1,2,3]", "[0,1,2,0,0]", "[0,1,1,9,0]", "[18446744073709551615,5,0,0,0]"] {
+            let line = format!("{{\"look\":{{\"processes\":[{{\"spans\":{spans}}}]}}}}\n");
+            assert_eq!(read(line.as_bytes()), (vec![], 1), "{spans}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_panic(bytes: Vec<u8>) {
+            read(&bytes);
+        }
+    }
+}

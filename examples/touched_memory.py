@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""How much memory a training really touches: the experiments that MemSnoop made in 2018, by one script.
+
+A small convolutional network on data of CIFAR's shape, looked at by `nilo pages`: how the working set depends on the
+batch size, on the threads, on the window; what filters change; what the interpreter and its imports alone touch; the same
+inside a namespace of its own. Needs torch in the interpreter that runs it (`--python`).
+
+    examples/touched_memory.py --nilo target/release/nilo --python ~/venv/bin/python -o docs/touched-memory
+    examples/touched_memory.py --quick …         few images: to see that it works
+
+Writes results.json, README.md with the tables, and heat maps.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+
+BATCHES = [16, 32, 64, 128, 256, 512, 1024]
+WINDOWS = "0.2,0.5,1,2,4,8"
+
+
+def train(images, batch, threads, epochs):
+    """The training itself, in a process of its own: prints the seconds of each epoch."""
+    import torch
+
+    torch.manual_seed(0)
+    torch.set_num_threads(threads)
+    data = torch.randn(images, 3, 32, 32)
+    labels = torch.randint(0, 10, (images,))
+    convolution, linear, relu = torch.nn.Conv2d, torch.nn.Linear, torch.nn.ReLU
+    model = torch.nn.Sequential(
+        convolution(3, 32, 3, padding=1), relu(), convolution(32, 32, 3), relu(), torch.nn.MaxPool2d(2),
+        torch.nn.Dropout(0.25),
+        convolution(32, 64, 3, padding=1), relu(), convolution(64, 64, 3), relu(), torch.nn.MaxPool2d(2),
+        torch.nn.Dropout(0.25), torch.nn.Flatten(),
+        linear(64 * 6 * 6, 512), relu(), torch.nn.Dropout(0.5), linear(512, 10),
+    )
+    optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-4)
+    marks = os.environ.get("NILO_MARKS")
+    for epoch in range(epochs):
+        begin, order = time.perf_counter(), torch.randperm(images)
+        for number, start in enumerate(range(0, images, batch)):
+            rows = order[start:start + batch]
+            loss = torch.nn.functional.cross_entropy(model(data[rows]), labels[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if marks:
+                with open(marks, "a") as file:
+                    print("step", number, file=file)
+        print("epoch", time.perf_counter() - begin, flush=True)
+
+
+class Lab:
+    def __init__(self, options):
+        self.options = options
+        self.threads = os.cpu_count() or 1
+
+    def look(self, name, command, *words, prefix=()):
+        """One recording: the document, and the seconds of its epochs."""
+        document = os.path.join(self.options.output, name + ".json")
+        nilo = [self.options.nilo, "pages", "-q", f"--json={document}", *words, "--", *prefix, *command]
+        print("$", " ".join(nilo), file=sys.stderr, flush=True)
+        out = subprocess.run(nilo, stdout=subprocess.PIPE, text=True)
+        if not os.path.exists(document):
+            return {"name": name, "failed": out.returncode}
+        with open(document) as file:
+            told = json.load(file)
+        os.remove(document)
+        epochs = [float(line.split()[1]) for line in out.stdout.splitlines() if line.startswith("epoch")]
+        return {"name": name, "epoch_s": epochs, **summary(told)}
+
+    def training(self, batch, threads, epochs):
+        images = str(self.options.images)
+        return [self.options.python, __file__, "--train", images, str(batch), str(threads), str(epochs)]
+
+    def run(self):
+        python, half = self.options.python, ["--window", "0.5"]
+        alone = [python, "-c", "import time; time.sleep(4)"]
+        imports = [python, "-c", "import torch, time; time.sleep(4)"]
+        inside = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+        results = {"controls": [
+            self.look("interpreter alone", alone, *half),
+            self.look("imports only", imports, *half),
+            self.look("training", self.training(128, 1, 1), *half),
+            self.look("training in its own namespaces", self.training(128, 1, 1), *half, prefix=inside),
+        ]}
+        results["batch"] = [self.look(f"batch {n}", self.training(n, 1, 1), *half) for n in BATCHES]
+        counts = range(1, self.threads + 1)
+        results["threads"] = [self.look(f"threads {n}", self.training(128, n, 2), *half) for n in counts]
+        ends = sorted({1, self.threads})
+        results["windows"] = [
+            self.look(f"windows, threads {n}", self.training(128, n, 2), "--windows", WINDOWS) for n in ends
+        ]
+        filters = ["--skip", "executable,no-access", "--min-pages", "4"]
+        results["filters"] = []
+        for n in ends:
+            for words in ([], filters[:2], filters):
+                name = f"threads {n}, {' '.join(words) or 'all mappings'}"
+                results["filters"].append(self.look(name, self.training(128, n, 1), *half, *words))
+        pictures = [("heat of all", []), ("heat of the Python heap", ["--only", "python"])]
+        results["heat"] = [
+            self.look(name, self.training(128, 1, 1), *half, *words, "--picture",
+                      os.path.join(self.options.output, name.replace(" ", "-") + ".png"))
+            for name, words in pictures
+        ]
+        return results
+
+
+def summary(told):
+    """What the tables need."""
+    sizes = sorted(window["wss_bytes"] for window in told["windows"])
+    written = [window["written_bytes"] for window in told["windows"] if window["written_bytes"] is not None]
+    reuse = told["reuse"] or {}
+    return {
+        "backend": told["backend"],
+        "unit_bytes": told["unit_bytes"],
+        "kernel": told["kernel"],
+        "windows": len(sizes),
+        "rss_bytes": max(window["rss_bytes"] for window in told["windows"]),
+        "wss_mean_bytes": sum(sizes) / len(sizes),
+        "wss_median_bytes": sizes[len(sizes) // 2],
+        "wss_max_bytes": sizes[-1],
+        "written_mean_bytes": sum(written) / len(written) if written else None,
+        "coverage": told["coverage"],
+        "named_share": told["named_share"],
+        "cold": [[cold["windows"], cold["bytes"]] for cold in told["cold"]],
+        "reuse_cold_share": reuse.get("cold_share"),
+        "reuse_median_bytes": reuse.get("median_bytes"),
+        "by_window": [[by["window_s"], by["median_bytes"]] for by in told["wss_by_window_s"]],
+        "cpu_s": told["cpu_s"],
+        "pause_share": told["pause_share"],
+    }
+
+
+MEANING = """
+## What the data means
+
+- **Touched in a window** is what must be at hand to get through that much time without waiting for memory; resident minus touched
+  could be elsewhere. It is not the memory that the training needs: that is the touched of a window as long as an epoch.
+- **A longer window touches more** because the data set is read in a random order: each window adds the images that it draws. What
+  does not grow with the window is model, gradients, optimizer state and buffers; what grows is data. So the slope against the window
+  is the speed at which new data is needed, and the value at the shortest window is the core.
+- **A curve of reuse distances whose plateau falls with the window** says nothing about locality. A touch is one chunk in one window: in
+  longer windows a chunk that is used all the time is counted less often, first touches as often as before, so their share rises.
+- **More threads touch more in the same window** because more work is done in it, and because each thread has buffers of its own. Compare with the
+  seconds of an epoch: where these stop falling and the touched goes on rising, a thread costs memory and brings nothing.
+- **Large batches are noisy** where one step takes longer than a window: a window then sees one phase of a step (forward, backward, update),
+  and the next window another. Look at such a training by steps (`--per-step`).
+- **Filters**: executable mappings are some per cent of the touched here, and mappings below 4 pages are many and small. They save no time by
+  `clear_refs`, which walks all of a process anyway. See the rows: what a filter changes is what it leaves out.
+- **Controls**: what the interpreter and its imports touch while they do nothing is the floor that every row contains.
+"""
+
+
+def mib(value):
+    if isinstance(value, list):
+        return "–".join(mib(one) for one in value)
+    return "–" if value is None else f"{value / (1 << 20):.0f}"
+
+
+def page(results, options):
+    lines = ["# How much memory a training touches", "",
+             f"Made by `examples/touched_memory.py` with {options.images} images of 3×32×32 in float32. Sizes are MiB."]
+    columns = ["", "backend", "RSS", "touched, mean", "median", "most", "written", "reuse, median", "epoch s", "our CPU s"]
+    for name, rows in results.items():
+        lines += ["", f"## {name}", "", "|" + "|".join(columns) + "|", "|" + "---|" * len(columns)]
+        for row in rows:
+            if "failed" in row:
+                lines.append(f"| {row['name']} | failed: {row['failed']} |" + " |" * 8)
+                continue
+            unit = f"{row['backend']} {(row['unit_bytes'] or 0) >> 10 or ''}".strip()
+            epochs = ", ".join(f"{seconds:.1f}" for seconds in row["epoch_s"])
+            sizes = [row["rss_bytes"], row["wss_mean_bytes"], row["wss_median_bytes"], row["wss_max_bytes"],
+                     row["written_mean_bytes"], row["reuse_median_bytes"]]
+            cells = [row["name"], unit, *map(mib, sizes), epochs, f"{row['cpu_s']:.2f}"]
+            lines.append("| " + " | ".join(cells) + " |")
+            if len(row["by_window"]) > 1:
+                told = ", ".join(f"{window:g} s: {mib(size)}" for window, size in row["by_window"])
+                lines.append(f"| by window | {told} |" + " |" * 8)
+    return "\n".join(lines) + "\n" + MEANING
+
+
+def main():
+    if sys.argv[1:2] == ["--train"]:
+        return train(*map(int, sys.argv[2:]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nilo", default="nilo")
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--images", type=int, default=50_000)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("-o", "--output", default="touched-memory")
+    options = parser.parse_args()
+    if options.quick:
+        options.images = 2_000
+    os.makedirs(options.output, exist_ok=True)
+    results = Lab(options).run()
+    with open(os.path.join(options.output, "results.json"), "w") as file:
+        json.dump(results, file, indent=1)
+    text = page(results, options)
+    with open(os.path.join(options.output, "README.md"), "w") as file:
+        file.write(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

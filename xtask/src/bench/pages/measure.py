@@ -1,0 +1,94 @@
+"""What `nilo pages` costs: itself (CPU per GiB and window, memory) and the process that is looked at.
+
+measure.py NILO HOT CASE [COMMAND…] prints one JSON document. HOT is the program that touches stated pages.
+"""
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+
+NILO, HOT, CASE = sys.argv[1:4]
+COMMAND = sys.argv[4:]
+PAGE = 4096
+
+
+def hot(size, count, stride, how="private"):
+    child = subprocess.Popen([HOT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(line):
+        child.stdin.write(line + "\n")
+        child.stdin.flush()
+        return child.stdout.readline().split()
+
+    base = int(ask(f"map {size} {how}")[1])
+    ask(f"hot 0 {count} {stride} w")
+    return child, base
+
+
+def pages(pid, *options):
+    """The document, our CPU seconds and our peak memory."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [NILO, "pages", str(pid), "--json", "--no-names", *options]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = child.communicate()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if child.returncode:
+        raise SystemExit(err.decode())
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return json.loads(out), cpu, after.ru_maxrss * 1024
+
+
+def cost(gib, *options):
+    """CPU of the looks themselves (as told) and of the whole tool, for a process of so many GiB at 4 KiB."""
+    size = int(gib * (1 << 30))
+    child, _ = hot(size, size // PAGE // 5, 5)
+    document, cpu, memory = pages(child.pid, "--window", "1s", "--duration", "5s", *options)
+    child.stdin.close()
+    child.wait()
+    windows = document["windows"]
+    wss = [window["wss_bytes"] for window in windows]
+    return {
+        "gib": gib,
+        "options": list(options),
+        "backend": document["backend"],
+        "windows": len(windows),
+        "touched_truth_bytes": size // PAGE // 5 * PAGE,
+        "touched_least_bytes": min(wss),
+        "touched_most_bytes": max(wss),
+        "told_cpu_ms_per_gib": document["cpu_s_per_gib"] * 1e3,
+        "whole_cpu_ms_per_gib": cpu / len(windows) / gib * 1e3,
+        "own_memory_bytes": memory,
+        "memory_over_rss": (memory - (20 << 20)) / size,
+        "pause_share": document["pause_share"],
+    }
+
+
+def step_times(command, *options):
+    """Seconds of the training steps that the command prints, under `nilo pages` or alone."""
+    prefix = [NILO, "pages", "-q", "--json=/dev/null", "--window", "1s", *options, "--"] if options else []
+    out = subprocess.run(prefix + command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return float(out.split()[-1])
+
+
+def training(command, rounds):
+    """Interleaved: alone, whole mappings, chunks; the ratio of each round."""
+    ways = {"mappings": ["--no-inject"], "split": ["--no-names"]}
+    ratios = {name: [] for name in ways}
+    for _ in range(rounds):
+        alone = step_times(command)
+        for name, options in ways.items():
+            ratios[name].append(step_times(command, *options) / alone)
+    return ratios
+
+
+def main():
+    if CASE == "cost":
+        options = COMMAND[1:]
+        print(json.dumps(cost(float(COMMAND[0]), *options)))
+    elif CASE == "training":
+        print(json.dumps(training(COMMAND[1:], int(COMMAND[0]))))
+
+
+main()

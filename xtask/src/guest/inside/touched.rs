@@ -1,0 +1,223 @@
+//! `nilo pages` against a program that touches stated pages: by the idle bitmap nothing missed and nothing false, at
+//! small pages and at huge ones; written pages by soft-dirty bits; whole mappings for an ordinary user; DAMON roughly.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdout, Stdio};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+
+use super::Cases;
+use super::place::{MIB, NILO, User, describe};
+
+const PAGE: u64 = 4096;
+const BYTES: u64 = 64 * MIB;
+const PAGES: u64 = BYTES / PAGE;
+/// Pages of a huge page.
+const HUGE: u64 = 512;
+const NOT_AVAILABLE: i32 = 5;
+
+pub fn run(cases: &mut Cases) {
+    cases.run("touched-idle-4k-read", || idle(5, "r"));
+    cases.run("touched-idle-4k-write", || idle(3, "w"));
+    cases.run("touched-idle-thp", idle_huge);
+    cases.run("touched-idle-forked", forked);
+    cases.run("touched-mappings-user", mappings);
+    cases.run("touched-idle-refused", refused);
+    cases.run("touched-damon", damon);
+}
+
+/// The program, touching `count` pages from the first on.
+struct Hot {
+    child: Child,
+    answers: BufReader<ChildStdout>,
+    base: u64,
+    user: User,
+}
+
+impl Hot {
+    fn start(user: User, how: &str) -> Result<Self> {
+        let mut command = user.command("/bin/hot_pages");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let answers = BufReader::new(child.stdout.take().context("its output is piped")?);
+        let mut hot = Self { child, answers, base: 0, user };
+        let told = hot.ask(&format!("map {BYTES} {how}"))?;
+        hot.base = told.trim().strip_prefix("mapped ").context("an address")?.parse()?;
+        Ok(hot)
+    }
+
+    fn ask(&mut self, line: &str) -> Result<String> {
+        writeln!(self.child.stdin.as_mut().context("its input is piped")?, "{line}")?;
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer)?;
+        Ok(answer)
+    }
+
+    /// Every `stride`th page of the mapping.
+    fn touch(&mut self, count: u64, stride: u64, how: &str) -> Result<()> {
+        ensure!(self.ask(&format!("hot 0 {count} {stride} {how}"))?.trim() == "hot", "no answer");
+        Ok(())
+    }
+
+    fn look(&self, options: &[&str]) -> Result<(Value, Vec<Value>)> {
+        let place = self.user.home().join("look");
+        let pid = self.child.id().to_string();
+        let mut nilo = self.user.command(NILO);
+        nilo.args([
+            "pages",
+            &pid,
+            "--window",
+            "1s",
+            "--duration",
+            "2s",
+            "--json",
+            "--force",
+            "--no-names",
+            "-o",
+        ]);
+        let output = nilo.arg(&place).args(options).output()?;
+        ensure!(output.status.success(), "{}", describe(&output));
+        let document = serde_json::from_slice(&output.stdout)?;
+        let lines = fs::read_to_string(place.join("pages.jsonl"))?;
+        let lines: Vec<Value> = lines.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+        let looks: Vec<Value> =
+            lines.into_iter().filter_map(|mut line| line.get_mut("look").map(Value::take)).collect();
+        ensure!(!looks.is_empty(), "no look was stored");
+        Ok((document, looks))
+    }
+
+    fn process<'l>(&self, look: &'l Value) -> Result<&'l Value> {
+        let processes = look["processes"].as_array().context("processes")?;
+        processes.iter().find(|process| process["pid"] == self.child.id()).context("the process")
+    }
+
+    /// (first page in the mapping, pages, touched) of its spans.
+    fn spans(&self, look: &Value) -> Result<Vec<(u64, u64, u64)>> {
+        let numbers: Vec<u64> = serde_json::from_value(self.process(look)?["spans"].clone())?;
+        let (mut spans, mut end) = (Vec::new(), 0_u64);
+        for span in numbers.chunks_exact(5) {
+            let first = end.wrapping_add(span[0]);
+            end = first + span[1];
+            if let Some(first) = first.checked_sub(self.base / PAGE).filter(|first| *first < PAGES) {
+                spans.push((first, span[1], span[3]));
+            }
+        }
+        Ok(spans)
+    }
+
+    /// Pages told as touched, where each span is touched whole or not at all.
+    fn touched(&self, look: &Value) -> Result<BTreeSet<u64>> {
+        let spans = self.spans(look)?.into_iter();
+        Ok(spans
+            .filter(|(_, _, touched)| *touched > 0)
+            .flat_map(|(first, pages, _)| first..first + pages)
+            .collect())
+    }
+
+    fn written(&self, look: &Value) -> Result<BTreeSet<u64>> {
+        let runs: Vec<(u64, u64)> = serde_json::from_value(self.process(look)?["written"].clone())?;
+        let pages = runs.into_iter().flat_map(|(first, count)| first..first + count);
+        Ok(pages.filter_map(|page| page.checked_sub(self.base / PAGE)).filter(|page| *page < PAGES).collect())
+    }
+}
+
+impl Drop for Hot {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The first difference decides: nothing missed, nothing false.
+fn same(what: &str, seen: &BTreeSet<u64>, expected: &BTreeSet<u64>) -> Result<()> {
+    let (missed, wrong) = (expected.difference(seen).count(), seen.difference(expected).count());
+    ensure!(missed == 0 && wrong == 0, "{what}: {missed} missed and {wrong} false of {}", expected.len());
+    Ok(())
+}
+
+fn idle(stride: u64, how: &str) -> Result<()> {
+    let mut hot = Hot::start(User::Root, "private")?;
+    let count = PAGES / stride;
+    hot.touch(count, stride, how)?;
+    let (document, looks) = hot.look(&[])?;
+    ensure!(document["backend"] == "idle", "it was not chosen by itself: {}", document["why"]);
+    let expected: BTreeSet<u64> = (0..count).map(|number| number * stride).collect();
+    for look in &looks {
+        same("touched", &hot.touched(look)?, &expected)?;
+        let written = if how == "w" { expected.clone() } else { BTreeSet::new() };
+        same("written", &hot.written(look)?, &written)?;
+    }
+    Ok(())
+}
+
+fn idle_huge() -> Result<()> {
+    let mut hot = Hot::start(User::Root, "huge")?;
+    let count = PAGES / 5;
+    hot.touch(count, 1, "r")?;
+    let (document, looks) = hot.look(&["--backend", "idle"])?;
+    let huge = document["huge_share"].as_f64().unwrap_or(0.0);
+    ensure!(huge > 0.5, "no huge pages were given: {huge}");
+    // A huge page counts whole: the hot prefix and the rest of its last huge page.
+    let expected: BTreeSet<u64> = (0..count.next_multiple_of(HUGE)).collect();
+    for look in &looks {
+        same("touched", &hot.touched(look)?, &expected)?;
+    }
+    Ok(())
+}
+
+/// Pages that two processes have: touched by one of them, told as shared.
+fn forked() -> Result<()> {
+    let mut hot = Hot::start(User::Root, "private")?;
+    ensure!(hot.ask("fork")?.trim() == "forked", "no answer");
+    let count = PAGES / 4;
+    hot.touch(count, 1, "r")?;
+    let (_, looks) = hot.look(&["--backend", "idle", "--single"])?;
+    for look in &looks {
+        same("touched", &hot.touched(look)?, &(0..count).collect())?;
+        let shared = hot.process(look)?["shared_bytes"].as_u64().unwrap_or(0);
+        ensure!(shared >= count * PAGE, "only {shared} bytes are told as shared");
+    }
+    hot.ask("end").map(drop)
+}
+
+fn mappings() -> Result<()> {
+    let mut hot = Hot::start(User::Ordinary, "private")?;
+    let count = PAGES / 5;
+    hot.touch(count, 5, "r")?;
+    let (document, looks) = hot.look(&[])?;
+    ensure!(document["backend"] == "mappings", "{}", document["backend"]);
+    for look in &looks {
+        let touched: u64 = hot.spans(look)?.iter().map(|(_, _, touched)| touched).sum();
+        ensure!(touched == count, "{touched} of {count} pages");
+        same("written", &hot.written(look)?, &BTreeSet::new())?;
+    }
+    Ok(())
+}
+
+fn refused() -> Result<()> {
+    let mut nilo = User::Ordinary.command(NILO);
+    let own = std::process::id().to_string();
+    let output = nilo.args(["pages", &own, "--backend", "idle"]).output()?;
+    ensure!(output.status.code() == Some(NOT_AVAILABLE), "{}", describe(&output));
+    Ok(())
+}
+
+/// Sampled: nearly all of the hot part, little beside it.
+fn damon() -> Result<()> {
+    let mut hot = Hot::start(User::Root, "private")?;
+    let count = PAGES / 4;
+    hot.touch(count, 1, "r")?;
+    let (document, looks) = hot.look(&["--backend", "damon", "--duration", "5s", "--single"])?;
+    ensure!(document["exact"] == false, "it is said to be exact");
+    let last = hot.touched(looks.last().context("a look")?)?;
+    let found = last.iter().filter(|page| **page < count).count() as f64 / count as f64;
+    let wrong = last.iter().filter(|page| **page >= count).count() as f64 / count as f64;
+    if found < 0.95 || wrong > 0.15 {
+        bail!("{:.0} % found, {:.0} % false", found * 100.0, wrong * 100.0);
+    }
+    let left = fs::read_to_string("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds")?;
+    ensure!(left.trim() == "0", "a kdamond was left behind");
+    Ok(())
+}
