@@ -62,6 +62,10 @@ impl Hot {
     }
 
     fn look(&self, options: &[&str]) -> Result<(Value, Vec<Value>)> {
+        self.look_for("2s", options)
+    }
+
+    fn look_for(&self, duration: &str, options: &[&str]) -> Result<(Value, Vec<Value>)> {
         let place = self.user.home().join("look");
         let pid = self.child.id().to_string();
         let mut nilo = self.user.command(NILO);
@@ -71,7 +75,7 @@ impl Hot {
             "--window",
             "1s",
             "--duration",
-            "2s",
+            duration,
             "--json",
             "--force",
             "--no-names",
@@ -209,7 +213,7 @@ fn damon() -> Result<()> {
     let mut hot = Hot::start(User::Root, "private")?;
     let count = PAGES / 4;
     hot.touch(count, 1, "r")?;
-    let (document, looks) = hot.look(&["--backend", "damon", "--duration", "5s", "--single"])?;
+    let (document, looks) = hot.look_for("5s", &["--backend", "damon", "--single"])?;
     ensure!(document["exact"] == false, "it is said to be exact");
     let last = hot.touched(looks.last().context("a look")?)?;
     let found = last.iter().filter(|page| **page < count).count() as f64 / count as f64;
