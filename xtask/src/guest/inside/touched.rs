@@ -120,6 +120,15 @@ impl Hot {
             .collect())
     }
 
+    /// What is told of the whole process, for a failure.
+    fn outline(&self, look: &Value) -> String {
+        let Ok(process) = self.process(look) else { return String::new() };
+        let numbers = ["rss_bytes", "untracked_bytes", "shared_bytes", "huge_bytes"];
+        let told: Vec<String> = numbers.iter().map(|name| format!("{name} {}", process[name])).collect();
+        let spans = self.spans(look).map_or(0, |spans| spans.len());
+        format!("{}, {spans} spans, {} ns", told.join(", "), look["effective_ns"])
+    }
+
     fn written(&self, look: &Value) -> Result<BTreeSet<u64>> {
         let runs: Vec<(u64, u64)> = serde_json::from_value(self.process(look)?["written"].clone())?;
         let pages = runs.into_iter().flat_map(|(first, count)| first..first + count);
@@ -149,7 +158,7 @@ fn idle(stride: u64, how: &str) -> Result<()> {
     ensure!(document["backend"] == "idle", "it was not chosen by itself: {}", document["why"]);
     let expected: BTreeSet<u64> = (0..count).map(|number| number * stride).collect();
     for look in &looks {
-        same("touched", &hot.touched(look)?, &expected)?;
+        same("touched", &hot.touched(look)?, &expected).with_context(|| hot.outline(look))?;
         let written = if how == "w" { expected.clone() } else { BTreeSet::new() };
         same("written", &hot.written(look)?, &written)?;
     }
