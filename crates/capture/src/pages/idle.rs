@@ -1,7 +1,7 @@
 //! By idle page tracking: exact at a page, or at a folio where pages are parts of one.
 //!
 //! The bit is the frame's, and an untrackable page reads as touched: so frames are read back right after the mark, and
-//! what is not idle then is untracked. A page whose frame changed counts as touched: it was copied or moved.
+//! what is neither idle then nor on a list of the kernel's is untracked. A page whose frame changed counts as touched: it was copied or moved.
 
 use std::ops::Range;
 use std::path::Path;
@@ -117,10 +117,13 @@ impl Backend for Idle {
             }
         }
         self.bitmap.mark(&heads).map_err(|error| Error::of_io(self.pid, error))?;
-        // Not idle at once: never tracked.
-        let (idle, _) = self.bitmap.read(&heads).map_err(|error| Error::of_io(self.pid, error))?;
+        // Not idle at once: touched meanwhile, or never tracked.
+        let (idle, known) = self.bitmap.read(&heads).map_err(|error| Error::of_io(self.pid, error))?;
+        self.flags.refresh();
         for marked in &mut self.marked {
-            marked.head = marked.head.filter(|head| idle.contains(*head));
+            marked.head = marked.head.filter(|head| {
+                idle.contains(*head) || known.contains(*head) && self.flags.is_tracked(*head).unwrap_or(false)
+            });
         }
         self.heads = heads;
         Ok(())

@@ -15,6 +15,7 @@ const MOST_BYTES: usize = 4096;
 /// A hole of so many words is filled with zeros, which mark nothing.
 const SMALL_HOLE: u64 = 16;
 /// include/uapi/linux/kernel-page-flags.h
+const KPF_LRU: u64 = 1 << 5;
 const KPF_HEAD: u64 = 1 << 15;
 const KPF_TAIL: u64 = 1 << 16;
 const KPF_HUGE: u64 = 1 << 17;
@@ -185,6 +186,11 @@ impl PageFlags {
         Ok(Folio::Single)
     }
 
+    /// Whether the kernel tracks it at all: only what is on a list of pages to be reclaimed.
+    pub fn is_tracked(&mut self, frame: u64) -> io::Result<bool> {
+        Ok(self.flags(frame)? & KPF_LRU != 0)
+    }
+
     fn flags(&mut self, frame: u64) -> io::Result<u64> {
         let known = |at: &Self| frame.checked_sub(at.first).and_then(|i| at.buffer.get(i as usize).copied());
         if let Some(flags) = known(self) {
@@ -250,6 +256,7 @@ mod tests {
         flags[1500] = KPF_ZERO_PAGE;
         flags[1600] = KPF_HEAD | KPF_HUGE;
         flags[1700] = KPF_TAIL; // its head is gone
+        flags[5] = KPF_LRU;
         let root = root(&[], &flags);
         let mut flags = PageFlags::open(root.path()).unwrap();
         let mut folio = |frame| flags.folio(frame).unwrap();
@@ -258,6 +265,7 @@ mod tests {
         assert_eq!([folio(5), folio(1112), folio(1700)], [Folio::Single; 3]);
         assert_eq!([folio(1500), folio(1600)], [Folio::Untracked; 2]);
         assert_eq!(folio(50_000), Folio::Single);
+        assert!(flags.is_tracked(5).unwrap() && !flags.is_tracked(6).unwrap());
         flags.refresh();
     }
 }
