@@ -104,8 +104,11 @@ impl Hot {
         for span in numbers.chunks_exact(5) {
             let first = end.wrapping_add(span[0]);
             end = first + span[1];
-            if let Some(first) = first.checked_sub(self.base / PAGE).filter(|first| *first < PAGES) {
-                spans.push((first, span[1], span[3]));
+            // The mapping before may be alike, and a span begin in it.
+            let base = self.base / PAGE;
+            let (from, to) = (first.max(base), end.min(base + PAGES));
+            if from < to {
+                spans.push((from - base, to - from, span[3]));
             }
         }
         Ok(spans)
