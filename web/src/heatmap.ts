@@ -37,6 +37,8 @@ export class Heatmap {
   readonly canvas = element("canvas", { tabindex: "0", role: "img", "aria-label": "accesses: drag zooms, double click shows all" });
   private plane = document.createElement("canvas");
   private part: Part;
+  /** Called after each drawing. */
+  onShow: () => void = () => {};
   private start: { x: number; y: number } | null = null;
 
   constructor(private heat: Heat, private width: () => number, private height: number) {
@@ -67,6 +69,11 @@ export class Heatmap {
     context.imageSmoothingEnabled = this.part.width > this.width();
     const { x, y, width, height } = this.part;
     context.drawImage(this.plane, x, y, width, height, 0, 0, this.width(), this.height);
+    this.onShow();
+  }
+
+  shown(): Part {
+    return this.part;
   }
 
   show(part: Part): void {

@@ -3,6 +3,7 @@ import { element, hideTip } from "./dom";
 import { growth } from "./growth";
 import { Heatmap } from "./heatmap";
 import { Icicle } from "./icicle";
+import { pageMap } from "./pagemap";
 import { stackView } from "./stackview";
 import { change, onChange, read, state } from "./state";
 import { tide } from "./tide";
@@ -105,6 +106,7 @@ function start(): void {
   enhance("chart-where", (figure) => waterfall(figure, model));
   enhance("chart-leak", (figure) => growth(figure, model));
   enhance("chart-allocs", (figure) => model.allocs && stackView(figure, model.allocs));
+  enhance("chart-pages", (figure) => model.pages && pageMap(figure, model.pages));
   download(model);
   const views = ["verdict", ...Array.from(document.querySelectorAll("section.view"), (view) => view.id)];
   document.querySelector("header.top nav")?.append(themeButton());

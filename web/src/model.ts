@@ -39,6 +39,15 @@ export interface Allocs {
   growth: boolean;
 }
 
+/** Touched memory: one byte a cell, row by row; 0 where nothing is resident, else 1 to 255. */
+export interface PageMap {
+  times: number[];
+  end: number;
+  names: string[];
+  sizes: number[];
+  cells: Uint8Array;
+}
+
 export interface Steps {
   number: Float64Array;
   start: number[];
@@ -62,6 +71,7 @@ export interface Model {
   ledgers: Ledgers | null;
   leak: { from: number; grows: boolean } | null;
   allocs: Allocs | null;
+  pages: PageMap | null;
 }
 
 /** Sums of differences. */
@@ -145,5 +155,6 @@ export function unpack(text: string): Model {
     ledgers: raw.ledgers && ledgers(raw.ledgers),
     leak: raw.leak,
     allocs: raw.allocs && allocs(raw.allocs),
+    pages: raw.pages && { ...raw.pages, cells: Uint8Array.from(atob(raw.pages.cells), (letter) => letter.charCodeAt(0)) },
   };
 }

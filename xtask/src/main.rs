@@ -35,6 +35,8 @@ enum Verb {
         #[arg(long)]
         quick: bool,
     },
+    /// Only the HTML report: types, bundle, parts, and pages of real runs in Chromium
+    Web,
     /// Dependency arrows between the crates, and where unsafe, clap and arrow may occur
     Arrows,
     /// Boot a small kernel of our own under qemu and try what this machine's kernel may not have: Yama,
@@ -213,6 +215,7 @@ fn main() -> ExitCode {
 fn run(verb: Verb) -> anyhow::Result<bool> {
     match verb {
         Verb::Test { quick } => test::run(quick),
+        Verb::Web => test::run_web_alone(),
         Verb::Arrows => arrows::run(),
         Verb::Guest { only } => guest::run(only.as_deref()),
         Verb::GuestCases => guest::inside::run(),

@@ -48,6 +48,17 @@ pub fn run(quick: bool) -> Result<bool> {
     Ok(print_result(&steps, &counts))
 }
 
+/// Only the script of the report and its pages.
+pub fn run_web_alone() -> Result<bool> {
+    let target = workspace::read_target_dir()?;
+    let (mut steps, mut counts, mut skips) = (Steps::default(), Counts::default(), Vec::new());
+    if steps.run("build", || succeeds(workspace::cargo().arg("build")))? {
+        run_web(&mut steps, &mut counts, &mut skips, &target)?;
+    }
+    skips.iter().for_each(|line| println!("{line}"));
+    Ok(print_result(&steps, &counts))
+}
+
 /// The script of the report and its pages count as tests; where they cannot run, it is one skip.
 fn run_web(steps: &mut Steps, counts: &mut Counts, skips: &mut Vec<String>, target: &Path) -> Result<()> {
     let mut missing = None;

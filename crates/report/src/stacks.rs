@@ -52,6 +52,8 @@ fn add(sum: &mut Figures, other: &Figures) {
 struct Builder {
     frames: Vec<Arc<Frame>>,
     known: HashMap<Arc<Frame>, u32>,
+    /// Most stacks share their frames' memory: comparing where they are saves comparing names.
+    places: HashMap<*const Frame, u32>,
     nodes: Vec<Node>,
     children: HashMap<(u32, u32), u32>,
 }
@@ -97,12 +99,15 @@ impl Builder {
     }
 
     fn frame(&mut self, frame: &Arc<Frame>) -> u32 {
-        if let Some(known) = self.known.get(frame) {
+        if let Some(known) = self.places.get(&Arc::as_ptr(frame)) {
             return *known;
         }
-        let number = self.frames.len() as u32;
-        self.frames.push(Arc::clone(frame));
-        self.known.insert(Arc::clone(frame), number);
+        let next = self.frames.len() as u32;
+        let number = *self.known.entry(Arc::clone(frame)).or_insert(next);
+        if number == next {
+            self.frames.push(Arc::clone(frame));
+        }
+        self.places.insert(Arc::as_ptr(frame), number);
         number
     }
 
