@@ -32,7 +32,7 @@ function icicle() {
   const path = [0];
   for (let i = 1; i < n; i++) {
     // Preorder: go deeper, or back to one of those above.
-    const depth = Math.min(path.length, Math.max(1, path.length - next(4) + 1, path.length > 40 ? 5 : 1));
+    const depth = path.length > 40 ? 5 : Math.max(1, path.length - Math.max(0, next(4) - 1));
     path.length = depth;
     parent[i] = path[depth - 1];
     frame[i] = next(8000);

@@ -1,7 +1,7 @@
 //! The stacks of a run's allocations as one tree with every figure, in the order in which it is drawn.
 //!
 //! Nodes are in preorder, the largest child first, so that a parent comes before its children and a subtree is a stretch.
-//! The one invariant: the root's totals are the sums over all sites, also of those that are not drawn one by one.
+//! The one invariant: the figures of all nodes add up to the sums over all sites, also of those not drawn one by one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,9 +28,11 @@ pub struct Node {
     pub frame: u32,
     /// Of the stacks that end here.
     pub own: Figures,
-    pub total: Figures,
+    /// With all below it, at the peak: what the order and the static picture need.
+    pub peak: f64,
 }
 
+const PEAK: usize = 0;
 const NO_FRAME: u32 = u32::MAX;
 
 fn figures(amounts: &Amounts) -> Figures {
@@ -62,7 +64,7 @@ impl Stacks {
     /// All sites and what is not among them; `most` nodes at the most: the smallest sites are put together.
     pub fn new(sites: &[Site], rest: &Amounts, most: usize) -> Self {
         let mut builder = Builder::default();
-        builder.nodes.push(Node { parent: 0, frame: NO_FRAME, own: [0.0; FIGURES], total: [0.0; FIGURES] });
+        builder.nodes.push(Node { parent: 0, frame: NO_FRAME, own: [0.0; FIGURES], peak: 0.0 });
         let mut folded = 0;
         let mut others = figures(rest);
         for site in sites {
@@ -115,7 +117,7 @@ impl Builder {
         let next = self.nodes.len() as u32;
         let number = *self.children.entry((parent, frame)).or_insert(next);
         if number == next {
-            self.nodes.push(Node { parent, frame, own: [0.0; FIGURES], total: [0.0; FIGURES] });
+            self.nodes.push(Node { parent, frame, own: [0.0; FIGURES], peak: 0.0 });
         }
         number
     }
@@ -123,11 +125,11 @@ impl Builder {
     fn finish(mut self) -> Stacks {
         // Children come after their parents.
         for index in (0..self.nodes.len()).rev() {
-            let own = self.nodes[index].own;
-            add(&mut self.nodes[index].total, &own);
-            let (total, parent) = (self.nodes[index].total, self.nodes[index].parent as usize);
+            let node = &mut self.nodes[index];
+            node.peak += node.own[PEAK];
+            let (peak, parent) = (node.peak, node.parent as usize);
             if index > 0 {
-                add(&mut self.nodes[parent].total, &total);
+                self.nodes[parent].peak += peak;
             }
         }
         let order = self.preorder();
@@ -141,18 +143,20 @@ impl Builder {
     }
 
     fn preorder(&self) -> Vec<u32> {
-        let mut below: Vec<Vec<u32>> = vec![Vec::new(); self.nodes.len()];
-        for (index, node) in self.nodes.iter().enumerate().skip(1) {
-            below[node.parent as usize].push(index as u32);
-        }
-        let peak = |node: u32| self.nodes[node as usize].total[0];
+        let peak = |node: u32| self.nodes[node as usize].peak;
+        // Children of one parent side by side, the largest last: a stack gives the last first.
+        let mut children: Vec<u32> = (1..self.nodes.len() as u32).collect();
+        let parent = |node: u32| self.nodes[node as usize].parent;
+        children.sort_unstable_by(|a, b| {
+            parent(*a).cmp(&parent(*b)).then_with(|| peak(*a).total_cmp(&peak(*b))).then_with(|| b.cmp(a))
+        });
         let mut order = Vec::with_capacity(self.nodes.len());
         let mut stack = vec![0];
         while let Some(node) = stack.pop() {
             order.push(node);
-            let children = &mut below[node as usize];
-            children.sort_by(|a, b| peak(*a).total_cmp(&peak(*b)));
-            stack.append(children);
+            let first = children.partition_point(|child| parent(*child) < node);
+            let own = children[first..].iter().take_while(|child| parent(**child) == node);
+            stack.extend(own);
         }
         order
     }
@@ -170,7 +174,7 @@ mod tests {
 
     fn names(stacks: &Stacks) -> Vec<(&str, u32, f64)> {
         let name = |node: &Node| stacks.frames.get(node.frame as usize).map_or("", |f| f.function.as_str());
-        stacks.nodes.iter().map(|node| (name(node), node.parent, node.total[0])).collect()
+        stacks.nodes.iter().map(|node| (name(node), node.parent, node.peak)).collect()
     }
 
     #[test]
@@ -179,7 +183,7 @@ mod tests {
         let stacks = Stacks::new(&sites, &Amounts::default(), 100);
         let found = names(&stacks);
         assert_eq!(found, [("", 0, 8.0), ("main", 0, 8.0), ("b", 1, 7.0), ("c", 2, 2.0), ("a", 1, 1.0)]);
-        assert_eq!((stacks.nodes[2].own[0] as u64, stacks.nodes[0].total[1] as u64), (5, 3));
+        assert_eq!(stacks.nodes[2].own[PEAK] as u64, 5);
     }
 
     #[test]
@@ -187,7 +191,7 @@ mod tests {
         let sites = [site(&["a", "main"], 5), site(&["x", "y", "z"], 4)];
         let rest = Amounts { peak_bytes: 3, ..Amounts::default() };
         let stacks = Stacks::new(&sites, &rest, 4);
-        assert_eq!((stacks.folded, stacks.nodes[0].total[0]), (1, 12.0));
+        assert_eq!((stacks.folded, stacks.nodes[0].peak), (1, 12.0));
         assert!(names(&stacks).contains(&("smaller stacks, put together", 0, 7.0)));
     }
 }

@@ -142,7 +142,7 @@ fn icicle(parts: &Parts, size: Size) -> Option<Scene> {
     let allocs = parts.allocs.as_ref()?;
     let stacks = Stacks::new(&allocs.sites, &allocs.rest, MOST_NODES);
     let peak = nilometer_report::text::bytes(allocs.peak.bytes);
-    plot::allocs(&stacks, 0, &format!("{peak} live at the peak, callers above"), size)
+    plot::allocs(&stacks, &format!("{peak} live at the peak, callers above"), size)
 }
 
 fn categories(parts: &Parts, size: Size) -> Option<Scene> {

@@ -26,7 +26,7 @@ pub(super) fn view(page: &Page<'_>, stacks: Option<&Stacks>) -> View {
         None => Badge::Measured,
         Some(sampling) => Badge::Estimated(format!("one sample in {}", text::bytes(sampling.mean_bytes))),
     };
-    let scene = plot::allocs(stacks, 0, "Live at the peak, callers above", (plot::SIZE.0, 0.0));
+    let scene = plot::allocs(stacks, "Live at the peak, callers above", (plot::SIZE.0, 0.0));
     let body = [
         figure("chart-allocs", scene.as_ref()),
         figures(allocs),

@@ -40,9 +40,9 @@ pub(crate) fn ink(frame: &Frame) -> Ink {
     }
 }
 
-/// Of the figure with this number, see [`crate::stacks`].
-pub fn allocs(stacks: &Stacks, figure: usize, title: &str, size: Size) -> Option<Scene> {
-    let whole = stacks.nodes.first().map(|root| root.total[figure]).filter(|whole| *whole > 0.0)?;
+/// Of the peak.
+pub fn allocs(stacks: &Stacks, title: &str, size: Size) -> Option<Scene> {
+    let whole = stacks.nodes.first().map(|root| root.peak).filter(|whole| *whole > 0.0)?;
     let room = size.0 - 2.0 * MARGIN;
     // Where each node begins, and where its next child will.
     let mut left = vec![0.0; stacks.nodes.len()];
@@ -52,7 +52,7 @@ pub fn allocs(stacks: &Stacks, figure: usize, title: &str, size: Size) -> Option
     let mut deepest = 0;
     for (index, node) in stacks.nodes.iter().enumerate().skip(1) {
         let parent = node.parent as usize;
-        let width = node.total[figure].max(0.0) / whole * room;
+        let width = node.peak.max(0.0) / whole * room;
         (left[index], depth[index]) = (next[parent], depth[parent] + 1);
         next[parent] += width;
         next[index] = left[index];
