@@ -11,6 +11,7 @@ use nilometer_analysis::allocs::model::{Allocs, Frame};
 use nilometer_analysis::compare::Comparison;
 use nilometer_analysis::leak::Leak;
 use nilometer_analysis::leak::model::Depth;
+use nilometer_analysis::pages::Pages;
 use nilometer_analysis::sweep::model::Sweep;
 
 const HIDDEN: &str = "(redacted)";
@@ -88,6 +89,19 @@ pub fn comparison(comparison: &mut Comparison) {
             (fact.base, fact.other) = (None, None);
         }
     }
+}
+
+pub fn pages(pages: &mut Pages) {
+    pages.command = program(&pages.command);
+    let name = |name: &mut String| {
+        if name.contains('/') {
+            *name = file_kind(name);
+        }
+    };
+    pages.owners.iter_mut().for_each(|owner| name(&mut owner.name));
+    pages.picture.rows.iter_mut().for_each(|row| name(&mut row.name));
+    pages.cold.iter_mut().flat_map(|cold| &mut cold.owners).for_each(|owner| name(&mut owner.name));
+    pages.notes.iter_mut().for_each(hide_paths);
 }
 
 /// `python3 …`: the program is no secret, its arguments may be.

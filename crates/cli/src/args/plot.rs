@@ -13,9 +13,11 @@ Examples:
   nilo plot --view where -o where.pdf        what it was made of near the peak
   nilo plot --view allocs -o peak.svg        which code owned it (of a run made with --allocs)
   nilo plot --view system -o machine.png     the machine meanwhile: five panels, then all series
-  nilo plot sweep.d --view sweep -o law.svg")]
+  nilo plot sweep.d --view sweep -o law.svg
+  nilo plot pages.d --view pages -o touched.png")]
 pub struct PlotArgs {
-    /// Run directories, or @last, @2, … (default: @last); for `--view sweep` a directory of `nilo sweep`
+    /// Run directories, or @last, @2, … (default: @last); for `--view sweep` and `pages` a directory of
+    /// `nilo sweep`, `nilo pages`
     pub runs: Vec<String>,
     /// What to draw
     #[arg(long, value_enum, value_name = "VIEW", default_value_t = PlotView::Run)]
@@ -55,6 +57,8 @@ pub enum PlotView {
     Categories,
     /// Growth by step
     Leak,
+    /// What was really touched, of a directory that `nilo pages -o` wrote
+    Pages,
     /// Runs over a setting, and the law
     Sweep,
     /// The machine

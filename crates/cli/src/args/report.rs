@@ -54,6 +54,9 @@ pub struct PageArgs {
     /// Overwrite it
     #[arg(long, requires = "html")]
     pub force: bool,
+    /// A directory that `nilo pages -o` wrote: what was really touched
+    #[arg(long, value_name = "DIR", requires = "html")]
+    pub pages: Option<PathBuf>,
     /// Another run: what changed since then
     #[arg(long, value_name = "RUN", requires = "html")]
     pub base: Option<String>,

@@ -12,12 +12,13 @@ use nilometer_analysis::allocs::model::Allocs;
 use nilometer_analysis::allocs::{self as model, Options};
 use nilometer_analysis::compare::{Comparison, compare};
 use nilometer_analysis::leak::Leak;
+use nilometer_analysis::pages::Pages;
 use nilometer_analysis::sweep::model::Sweep;
 use nilometer_report::html::{self, Page};
 use nilometer_report::redact;
 use nilometer_trace::allocs::ALLOCS_FILE;
 
-use super::{allocs, compare as sides, leak, load, sweep};
+use super::{allocs, compare as sides, leak, load, pages, sweep};
 use crate::args::report::ReportArgs;
 use crate::args::sweep_shown;
 use crate::talk::{self, Failure};
@@ -31,6 +32,7 @@ pub struct Parts {
     pub allocs: Option<Allocs>,
     pub sweep: Option<Sweep>,
     pub comparison: Option<Comparison>,
+    pub pages: Option<Pages>,
 }
 
 pub fn write(args: &ReportArgs) -> Result<ExitCode, Failure> {
@@ -44,6 +46,7 @@ pub fn write(args: &ReportArgs) -> Result<ExitCode, Failure> {
     let mut parts = read(&path)?;
     parts.sweep = sweep;
     parts.comparison = args.page.base.as_deref().map(|base| against(base, &path)).transpose()?;
+    parts.pages = args.page.pages.as_deref().map(pages::read).transpose()?;
     if args.page.redact {
         parts.redact();
     }
@@ -101,7 +104,7 @@ pub fn read(path: &Path) -> Result<Parts, Failure> {
     let (run, leak) = leak::of_run(path)?;
     let has_target = run.peak.is_some();
     let allocs = path.join(ALLOCS_FILE).exists().then(|| read_allocs(path)).flatten();
-    Ok(Parts { run, leak: has_target.then_some(leak), allocs, sweep: None, comparison: None })
+    Ok(Parts { run, leak: has_target.then_some(leak), allocs, sweep: None, comparison: None, pages: None })
 }
 
 /// A page without allocations is better than none.
@@ -125,6 +128,7 @@ impl Parts {
         self.allocs.iter_mut().for_each(redact::allocs);
         self.sweep.iter_mut().for_each(redact::sweep);
         self.comparison.iter_mut().for_each(redact::comparison);
+        self.pages.iter_mut().for_each(redact::pages);
     }
 
     fn page(&self, redacted: bool) -> Page<'_> {
@@ -134,6 +138,7 @@ impl Parts {
             allocs: self.allocs.as_ref(),
             sweep: self.sweep.as_ref(),
             comparison: self.comparison.as_ref(),
+            pages: self.pages.as_ref(),
             redacted,
         }
     }

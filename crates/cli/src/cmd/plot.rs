@@ -11,7 +11,7 @@ use nilometer_report::scene::{Ink, Scene, Theme, pdf, png, svg};
 use nilometer_report::stacks::Stacks;
 
 use super::page::{self, Parts};
-use super::{exit, load};
+use super::{exit, load, pages};
 use crate::args::plot::{PlotArgs, PlotView};
 use crate::talk::{self, Failure};
 
@@ -59,8 +59,10 @@ fn format(path: &Path) -> Result<Format, Failure> {
 
 fn draw(args: &PlotArgs) -> Result<Scene, Failure> {
     let size = (f64::from(args.width), f64::from(args.height));
-    if args.view == PlotView::Sweep {
-        return sweep(args, size);
+    match args.view {
+        PlotView::Sweep => return sweep(args, size),
+        PlotView::Pages => return touched(args, size),
+        _ => {}
     }
     let paths = paths(args)?;
     match (args.view, paths.as_slice()) {
@@ -128,7 +130,7 @@ fn single(args: &PlotArgs, path: &Path, size: Size) -> Result<Scene, Failure> {
             .as_ref()
             .and_then(|leak| plot::leak(&parts.run, leak, size))
             .ok_or_else(|| nothing("nothing was judged", &format!("nilo leak {place}"))),
-        PlotView::Run | PlotView::Sweep | PlotView::System => plot::run(&parts.run, size)
+        PlotView::Run | PlotView::Sweep | PlotView::System | PlotView::Pages => plot::run(&parts.run, size)
             .ok_or_else(|| nothing("no sample of a command was taken", "nilo run -- COMMAND")),
     }
 }
@@ -167,6 +169,28 @@ fn sweep(args: &PlotArgs, size: Size) -> Result<Scene, Failure> {
         nilometer_report::redact::sweep(&mut sweep);
     }
     plot::sweep(&sweep, size).ok_or_else(|| nothing("no setting varies", "nilo sweep --help"))
+}
+
+/// The map, then the working set.
+fn touched(args: &PlotArgs, size: Size) -> Result<Scene, Failure> {
+    let absent =
+        |why: &str| nothing(why, "nilo pages -o pages.d PID; nilo plot pages.d --view pages -o touched.svg");
+    let [word] = args.runs.as_slice() else {
+        return Err(absent("this view shows one recording of pages"));
+    };
+    let mut pages = pages::read(Path::new(word))?;
+    if args.redact {
+        nilometer_report::redact::pages(&mut pages);
+    }
+    let map = plot::heat(&pages, size).ok_or_else(|| absent("nothing was looked at"))?;
+    let mut scene = Scene::new(size.0, map.height, "Touched memory");
+    scene.place(map, 0.0, 0.0);
+    if let Some(curve) = plot::working_set(&pages, size) {
+        let top = scene.height;
+        scene.height += curve.height;
+        scene.place(curve, 0.0, top);
+    }
+    Ok(scene)
 }
 
 /// The view is there, its data is not.

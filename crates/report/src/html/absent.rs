@@ -3,11 +3,6 @@
 use super::Page;
 use super::view::View;
 
-pub(super) fn pages(page: &Page<'_>) -> View {
-    let command = format!("nilo pages -- {}", page.run.command.join(" "));
-    View::absent("pages", "How much of it is really touched?", "no page was watched", &command)
-}
-
 pub(super) fn ranks(page: &Page<'_>) -> View {
     let command = format!("torchrun --no-python nilo run -- {}", page.run.command.join(" "));
     View::absent(

@@ -4,11 +4,15 @@
 
 use std::collections::HashMap;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use nilometer_analysis::Run;
 use nilometer_analysis::allocs::model::{Frame, FrameKind};
 use nilometer_analysis::ledger::Line;
 use nilometer_analysis::ledger::run::Ledgers;
 use nilometer_analysis::model::Series;
+use nilometer_analysis::pages::Pages;
+use nilometer_analysis::pages::model::PictureRow;
 use serde_json::{Value, json};
 
 use super::Page;
@@ -44,6 +48,26 @@ pub(super) fn document(page: &Page<'_>, stacks: Option<&Stacks>) -> Value {
         "allocs": page.allocs.zip(stacks).map(|(allocs, stacks)| {
             allocations(stacks, allocs.growth_bytes_per_step.is_some(), allocs.peak.at_s)
         }),
+        "pages": page.pages.map(page_map),
+    })
+}
+
+/// One byte a cell, row by row: 0 where nothing is resident, then from 1 (not touched) to 255 (all of it).
+fn page_map(pages: &Pages) -> Value {
+    let picture = &pages.picture;
+    let columns = picture.times_s.len();
+    let level = |row: &PictureRow, column: usize| match row.levels.get(column).copied().flatten() {
+        None => 0,
+        Some(level) => 1 + (u16::from(level) * 254 / 255) as u8,
+    };
+    let rows = picture.rows.iter();
+    let cells: Vec<u8> = rows.flat_map(|row| (0..columns).map(move |column| level(row, column))).collect();
+    json!({
+        "times": picture.times_s.iter().map(|at_s| millis(*at_s)).collect::<Vec<_>>(),
+        "end": millis(picture.end_s),
+        "names": picture.rows.iter().map(|row| text::escape(&row.name)).collect::<Vec<_>>(),
+        "sizes": picture.rows.iter().map(|row| row.bytes).collect::<Vec<_>>(),
+        "cells": BASE64_STANDARD.encode(cells),
     })
 }
 

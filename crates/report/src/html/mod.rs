@@ -12,6 +12,7 @@ mod leak;
 mod ledger;
 pub mod markup;
 mod method;
+mod pages;
 mod run;
 mod shell;
 mod sweep;
@@ -25,6 +26,7 @@ use nilometer_analysis::Run;
 use nilometer_analysis::allocs::model::Allocs;
 use nilometer_analysis::compare::Comparison;
 use nilometer_analysis::leak::Leak;
+use nilometer_analysis::pages::Pages;
 use nilometer_analysis::sweep::model::Sweep;
 
 use crate::stacks::Stacks;
@@ -39,6 +41,7 @@ pub struct Page<'a> {
     pub allocs: Option<&'a Allocs>,
     pub sweep: Option<&'a Sweep>,
     pub comparison: Option<&'a Comparison>,
+    pub pages: Option<&'a Pages>,
     /// Things were left out on purpose before the page was made.
     pub redacted: bool,
 }
@@ -62,7 +65,7 @@ pub fn render(page: &Page<'_>) -> String {
         leak::view(page),
         heap::view(page),
         sweep::view(page),
-        absent::pages(page),
+        pages::view(page),
         absent::ranks(page),
         compare::view(page),
         method::view(page),

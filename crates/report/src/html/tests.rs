@@ -15,7 +15,15 @@ const HOSTILE: &str =
     "\"'><img src=x onerror=alert(1)></script><script>alert(2)</script><!--\u{202e}\u{1b}[31m]]>";
 
 fn page(run: &Run) -> String {
-    render(&Page { run, leak: None, allocs: None, sweep: None, comparison: None, redacted: false })
+    render(&Page {
+        run,
+        leak: None,
+        allocs: None,
+        sweep: None,
+        comparison: None,
+        pages: None,
+        redacted: false,
+    })
 }
 
 /// What a reader sees of one element, tags taken out.
@@ -158,6 +166,7 @@ fn no_name_becomes_markup() {
         allocs: Some(&allocs),
         sweep: None,
         comparison: None,
+        pages: None,
         redacted: false,
     });
     assert!(

@@ -37,25 +37,31 @@ pub fn render_start(pages: &Pages, style: &Style) -> String {
 }
 
 fn head(pages: &Pages, style: &Style) -> String {
-    let Some(longest) = pages.wss_by_window_s.last() else {
+    if pages.wss_by_window_s.is_empty() {
         return "nothing was looked at\n".into();
-    };
+    }
+    let command = style.shorten(&style.safe(&pages.command), 60);
+    let sentence = format!("{} {command}", sentence(pages));
+    style.paint(&fold(&style.safe(&sentence), style.columns()).join("\n"), Tone::Strong) + "\n"
+}
+
+/// How much of what is resident is touched, for the terminal and the page.
+pub(crate) fn sentence(pages: &Pages) -> String {
+    let Some(longest) = pages.wss_by_window_s.last() else { return "nothing was looked at".into() };
     let rss = pages.windows.last().map_or(0, |window| window.rss_bytes);
     let share = if rss > 0 { longest.median_bytes as f64 / rss as f64 } else { 0.0 };
     let processes = pages.windows.iter().map(|window| window.processes).max().unwrap_or(1);
     let whose = if processes > 1 { format!("{processes} processes") } else { pages.pid.to_string() };
-    let sentence = format!(
-        "{} of {} resident ({}) are touched within {}: {whose} {}",
+    format!(
+        "{} of {} resident ({}) are touched within {}: {whose}",
         text::bytes(longest.median_bytes),
         text::bytes(rss),
         text::percent(share),
         text::duration(longest.window_s),
-        style.shorten(&style.safe(&pages.command), 60),
-    );
-    style.paint(&fold(&style.safe(&sentence), style.columns()).join("\n"), Tone::Strong) + "\n"
+    )
 }
 
-fn lines(pages: &Pages) -> Vec<Line> {
+pub(crate) fn lines(pages: &Pages) -> Vec<Line> {
     let mut lines = vec![Line::new("seen", way(pages)), Line::new("covers", covers(pages))];
     lines.extend(pages.injects.clone().map(|what| Line::new("inside", what)));
     lines.extend(bounds_of_tree(pages));

@@ -21,6 +21,8 @@ pub enum Ink {
     Band(usize),
     /// What has no name.
     Rest,
+    /// How much is touched, from 0 to 15.
+    Heat(u8),
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,6 +44,12 @@ const SERIES: [(&str, &str); 8] = [
     ("#7a5fb5", "#a68fd8"),
 ];
 
+/// From nearly white over blue and orange to dark red: darker is hotter, also without colours.
+const HEAT: [&str; 16] = [
+    "#eef2f7", "#d9e6f3", "#c4daef", "#afceeb", "#9ac2e7", "#85b6e3", "#8fb0c9", "#a8a99f", "#c1a275",
+    "#da9b4b", "#e08d2a", "#cc7423", "#b85b1d", "#a44216", "#902910", "#7c1009",
+];
+
 impl Ink {
     /// The class by which a page gives it another colour.
     pub fn class(self) -> String {
@@ -54,6 +62,7 @@ impl Ink {
             Self::Flag => "i-flag".into(),
             Self::Stripe => "i-stripe".into(),
             Self::Rest => "i-rest".into(),
+            Self::Heat(_) => "i-heat".into(),
             Self::Series(n) => format!("i-s{}", n % SERIES.len()),
             Self::Band(n) => format!("i-s{} i-band", n % SERIES.len()),
         }
@@ -69,6 +78,7 @@ impl Ink {
             Self::Flag => ("#8a3ffc", "#be95ff"),
             Self::Stripe => ("#f3f5f8", "#1a2027"),
             Self::Rest => ("#b4bcc4", "#59636e"),
+            Self::Heat(level) => return HEAT[usize::from(level).min(HEAT.len() - 1)],
             Self::Series(n) | Self::Band(n) => SERIES[n % SERIES.len()],
         };
         if theme == Theme::Light { light } else { dark }

@@ -48,14 +48,19 @@ pub fn run(args: &PagesArgs) -> Result<ExitCode, Failure> {
 
 /// A recording of before.
 fn again(args: &PagesArgs, path: &Path) -> Result<ExitCode, Failure> {
+    tell(args, read(path)?, None)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The model of a recording.
+pub fn read(path: &Path) -> Result<Pages, Failure> {
     let mut builder = Builder::default();
     let bad = keep::read(path, &mut builder)?;
     let mut pages = builder.finish();
     if bad > 0 {
         pages.notes.push(format!("{bad} lines of the recording could not be read: it was cut, or is newer"));
     }
-    tell(args, pages, None)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(pages)
 }
 
 /// Looks of another tool: kept, and told.
