@@ -55,7 +55,9 @@ pub fn run_web_alone() -> Result<bool> {
     if steps.run("build", || succeeds(workspace::cargo().arg("build")))? {
         run_web(&mut steps, &mut counts, &mut skips, &target)?;
     }
-    skips.iter().for_each(|line| println!("{line}"));
+    for line in &skips {
+        println!("{line}");
+    }
     Ok(print_result(&steps, &counts))
 }
 
