@@ -228,6 +228,22 @@ test("a sweep and a comparison have their views", { skip: numpy ? false : "needs
   });
 });
 
+test("touched memory has its map", async (context) => {
+  const command = ["python3", join(root, "examples/tree_lstm.py"), "--steps", "6"];
+  const looked = await run("pages", "-q", "-o", "pages.d", "--window", "300ms", "--", ...command).catch((error) => error);
+  if (looked.code === 5) return context.skip(`needs pages: ${looked.stderr}`);
+  await run("report", "leak.nilo", "--html", "-o", "pages.html", "--pages", "pages.d");
+  await visit(join(folder, "pages.html"), {}, async (page) => {
+    assert.match(await text(page, "#pages .sentence"), /of [\d.]+ MiB resident \(\d+.* %\) are touched within 300 ms/);
+    assert.equal(await page.locator("#chart-pages canvas").count(), 2);
+    const { cells, rows, columns } = await page.evaluate(() => {
+      const raw = JSON.parse(document.getElementById("data").textContent).pages;
+      return { cells: atob(raw.cells).length, rows: raw.names.length, columns: raw.times.length };
+    });
+    assert.ok(rows > 0 && columns > 0 && cells === rows * columns);
+  });
+});
+
 test("a redacted page keeps arguments and directories to itself", async () => {
   await run("report", "leak.nilo", "--html", "-o", "redacted.html", "--redact");
   const page = await readFile(join(folder, "redacted.html"), "utf8");
