@@ -33,6 +33,7 @@ const QUESTIONS: &[(&str, &str, &str)] = &[
     ("what changed between two runs?", "compare", "nilo compare A B"),
     ("show a run again, with charts", "report", "nilo report [RUN]"),
     ("show it to others: a page, a picture", "report", "nilo report [RUN] --html"),
+    ("one chart as a picture", "plot", "nilo plot [RUN]"),
     ("the samples, for other tools", "export", "nilo export RUN --format csv"),
     ("read a log of another tool", "import", "nilo import FILE"),
     ("which runs are here?", "list", "nilo list"),
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn every_row_fits_80_columns_and_only_verbs_that_exist_are_named() {
         assert!(questions(|_| true).lines().all(|line| line.chars().count() <= 80));
-        assert!(!questions(args::has_verb).contains("nilo pages"));
+        assert!(!questions(args::has_verb).contains("nilo top"));
         assert!(questions(args::has_verb).contains("nilo import FILE"));
     }
 
