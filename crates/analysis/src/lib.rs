@@ -39,6 +39,7 @@ pub mod stats;
 mod step;
 pub mod sweep;
 mod system;
+pub mod tagged;
 pub mod text;
 mod tracked;
 mod unit;

@@ -4,9 +4,10 @@ use std::fmt;
 
 use crate::error::{Error, quoted};
 use crate::free::{self, Head};
+use crate::{mxnet, pprof, smaps};
 
-/// So much of a file is enough to tell.
-pub const HEAD_BYTES: usize = 4 << 10;
+/// So much of a file is enough to tell: a log that holds another program's output may begin with that.
+pub const HEAD_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -14,6 +15,25 @@ pub enum Format {
     MeminfoLog,
     /// Outputs of `free`: with a time each, or before and after a list of times.
     FreeLog,
+    /// The memory profiler of a patched MXNet: logs, analyses of them, and the table of MXNet's own later profiler.
+    MxnetLog,
+    /// A pickle of `torch.cuda.memory._dump_snapshot`.
+    Torch,
+    /// A device memory profile (pprof).
+    Jax,
+    /// Dumps and tables of Heapy.
+    Heapy,
+    /// Tables of Pympler.
+    Muppy,
+    /// `/proc/PID/smaps` again and again.
+    Smaps,
+}
+
+impl Format {
+    /// Does it tell allocations and their stacks, rather than readings?
+    pub fn has_sites(self) -> bool {
+        matches!(self, Self::MxnetLog | Self::Torch | Self::Jax)
+    }
 }
 
 impl fmt::Display for Format {
@@ -21,6 +41,12 @@ impl fmt::Display for Format {
         f.write_str(match self {
             Self::MeminfoLog => "meminfo-log",
             Self::FreeLog => "free-log",
+            Self::MxnetLog => "mxnet-log",
+            Self::Torch => "torch snapshot",
+            Self::Jax => "jax profile",
+            Self::Heapy => "heapy table",
+            Self::Muppy => "muppy table",
+            Self::Smaps => "smaps series",
         })
     }
 }
@@ -33,25 +59,59 @@ pub struct Detected {
 
 /// The format of a file that begins so.
 pub fn detect(head: &[u8]) -> Result<Detected, Error> {
+    if let Some(detected) = by_bytes(head) {
+        return Ok(detected);
+    }
     let text = String::from_utf8_lossy(head);
-    let found = text.lines().zip(1..).map(|(line, number)| (line.trim(), number));
-    let Some((line, number)) = found.into_iter().find(|(line, _)| !line.is_empty()) else {
+    let mut lines =
+        text.lines().zip(1..).map(|(line, number)| (line.trim(), number)).filter(|line| !line.0.is_empty());
+    let Some((line, number)) = lines.next() else {
         return Err(unknown("the file is empty".into(), FORMATS));
     };
+    let second = lines.next().map(|(line, _)| line);
     let detected = |format, what: &str| Ok(Detected { format, why: format!("line {number} {what}") });
     match free::parse_head(line) {
         Some(Ok(Head { stamp: Some(_) })) => detected(Format::FreeLog, "is a time and the header of `free`"),
         Some(Ok(Head { stamp: None })) => detected(Format::FreeLog, "is the header of `free`"),
         Some(Err(fault)) => Err(Error::Line { line: number, what: fault.what, hint: fault.hint }),
-        None if line.split_whitespace().next() == Some("microtime") => {
-            detected(Format::MeminfoLog, "begins with `microtime`")
-        }
-        None => Err(foreign(head, line, number)),
+        None => match by_line(line, second) {
+            Some((format, what)) => detected(format, what),
+            None => by_any_line(&text).ok_or_else(|| foreign(head, line, number)),
+        },
     }
 }
 
-const FORMATS: &str = "known: meminfo-log (microtime, /proc/meminfo, program_usage) and free-log (outputs of \
-                       `free`); see docs/import.md, or name it with --as";
+fn by_bytes(head: &[u8]) -> Option<Detected> {
+    let detected = |format, why: &str| Some(Detected { format, why: why.to_owned() });
+    match head {
+        [0x80, 2..=5, ..] => detected(Format::Torch, "it is a pickle"),
+        _ if pprof::is_profile(head) => detected(Format::Jax, "it is a profile of pprof"),
+        _ => None,
+    }
+}
+
+fn by_line(line: &str, second: Option<&str>) -> Option<(Format, &'static str)> {
+    let first = line.split_whitespace().next().unwrap_or_default();
+    Some(match first {
+        "microtime" => (Format::MeminfoLog, "begins with `microtime`"),
+        ".loader:" => (Format::Heapy, "begins a dump of Heapy"),
+        "Partition" => (Format::Heapy, "begins a table of Heapy"),
+        "types" if line.contains("# objects") => (Format::Muppy, "begins a table of Pympler"),
+        _ if mxnet::is_table(line) => (Format::MxnetLog, "is the header of MXNet's memory profile"),
+        "{" | "{}" => (Format::MxnetLog, "begins an analysis of an MXNet log"),
+        _ => (Format::Smaps, smaps::is_series(line, second)?),
+    })
+}
+
+/// The output of a whole training has the profiler's lines somewhere.
+fn by_any_line(text: &str) -> Option<Detected> {
+    let (_, number) = text.lines().zip(1..).find(|(line, _)| line.contains("[mem] "))?;
+    let why = format!("line {number} is one of MXNet's memory profiler");
+    Some(Detected { format: Format::MxnetLog, why })
+}
+
+const FORMATS: &str = "known: mxnet-log, torch (snapshot pickle), jax (pprof), heapy, muppy, smaps, meminfo-log, free-log; see \
+                       docs/import.md, or name it with --as";
 
 fn foreign(head: &[u8], line: &str, number: u64) -> Error {
     if head.starts_with(&[0x1f, 0x8b]) || head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {

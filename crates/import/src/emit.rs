@@ -2,7 +2,8 @@
 
 use nilometer_trace::FORMAT_VERSION;
 use nilometer_trace::record::{
-    Column, Columns, Event, EventKind, Header, Mark, MarkKind, Phase, Record, Tick, Unit,
+    Column, Columns, Event, EventKind, Header, HeapTable, Mark, MarkKind, Phase, Process, Record, Shares,
+    Tick, Unit,
 };
 
 use crate::Sink;
@@ -61,14 +62,25 @@ impl<'a, 's> Emitter<'a, 's> {
     }
 
     pub(crate) fn tick(&mut self, at_ns: u64, phase: Phase, system: &[u64]) -> Result<(), Error> {
+        self.put_tick(Tick { at_ns, phase, tree: None, system: system.to_vec(), processes: Vec::new() })
+    }
+
+    pub(crate) fn put_tick(&mut self, tick: Tick) -> Result<(), Error> {
         self.outline.ticks += 1;
-        self.put(&Record::Tick(Tick {
-            at_ns,
-            phase,
-            tree: None,
-            system: system.to_vec(),
-            processes: Vec::new(),
-        }))
+        self.put(&Record::Tick(tick))
+    }
+
+    pub(crate) fn process(&mut self, process: Process) -> Result<(), Error> {
+        self.put(&Record::Process(process))
+    }
+
+    pub(crate) fn shares(&mut self, shares: Shares) -> Result<(), Error> {
+        self.put(&Record::Shares(shares))
+    }
+
+    pub(crate) fn heap_table(&mut self, table: HeapTable) -> Result<(), Error> {
+        self.outline.tables += 1;
+        self.put(&Record::HeapTable(table))
     }
 
     pub(crate) fn event(&mut self, at_ns: u64, what: EventKind) -> Result<(), Error> {

@@ -34,6 +34,11 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
+    /// With the line where it is.
+    pub(crate) fn at(self, line: u64) -> Error {
+        Error::Line { line, what: self.what, hint: self.hint }
+    }
+
     pub(crate) fn new(what: impl Into<String>, hint: &'static str) -> Self {
         Self { what: what.into(), hint }
     }

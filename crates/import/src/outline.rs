@@ -9,6 +9,8 @@ pub struct Outline {
     pub first_ns: u64,
     pub last_ns: u64,
     pub ticks: u64,
+    /// Tables of objects.
+    pub tables: u64,
     /// As the first reading told it.
     pub memory_kib: u64,
     pub swap_kib: u64,

@@ -4,7 +4,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use nilometer_import::{Error, Format, Outline, convert};
+use nilometer_import::{Error, Format, Known, Outline, convert};
 use nilometer_trace::Record;
 use nilometer_trace::record::{Columns, EventKind, MarkKind, Phase, Tick, Unit};
 
@@ -23,7 +23,7 @@ fn make(format: Format, text: &str) -> Result<Made, Error> {
         records.push(record.clone());
         Ok(())
     };
-    let outline = convert(format, &mut text.as_bytes(), &mut keep)?;
+    let outline = convert(format, &Known::default(), &mut text.as_bytes(), &mut keep)?;
     Ok(Made { outline, records })
 }
 
@@ -241,7 +241,7 @@ impl BufRead for Endless {
 fn a_log_larger_than_memory_is_read_as_it_comes() {
     let mut input = Endless { text: MEMINFO.as_bytes().to_vec(), place: 0, left: 500 };
     let mut records = 0u64;
-    let outline = convert(Format::MeminfoLog, &mut input, &mut |_| {
+    let outline = convert(Format::MeminfoLog, &Known::default(), &mut input, &mut |_| {
         records += 1;
         Ok(())
     });

@@ -1,6 +1,6 @@
 //! Whatever the bytes are, there is an answer: records or words.
 
-use nilometer_import::{Format, convert, detect};
+use nilometer_import::{Format, Known, convert, detect, sites};
 use proptest::prelude::*;
 
 const LOGS: [&str; 3] = [
@@ -37,15 +37,47 @@ const WORDS: [&str; 20] = [
 
 fn answers(bytes: &[u8]) {
     let _ = detect(bytes);
-    for format in [Format::MeminfoLog, Format::FreeLog] {
-        let result = convert(format, &mut &*bytes, &mut |_| Ok(()));
+    for format in [Format::MeminfoLog, Format::FreeLog, Format::Heapy, Format::Muppy, Format::Smaps] {
+        let result = convert(format, &Known::default(), &mut &*bytes, &mut |_| Ok(()));
         if let Err(error) = result {
             assert!(error.hint().is_some() && error.to_string().chars().all(|c| !c.is_control()));
         }
     }
+    for format in [Format::MxnetLog, Format::Torch, Format::Jax] {
+        match sites(format, "any", bytes) {
+            Ok(sites) => assert_eq!(sites.recording.check(), Ok(())),
+            Err(error) => {
+                assert!(error.hint().is_some() && error.to_string().chars().all(|c| !c.is_control()));
+            }
+        }
+    }
 }
 
+/// Small recordings of each other format.
+const OTHERS: [&[u8]; 5] = [
+    include_bytes!("../fixtures/snapshot.pickle"),
+    include_bytes!("../fixtures/mxnet.log"),
+    include_bytes!("../fixtures/heapy.hpy"),
+    include_bytes!("../fixtures/muppy.txt"),
+    include_bytes!("../fixtures/smaps.log"),
+];
+
 proptest! {
+    #[test]
+    fn other_recordings_with_bytes_changed_or_cut(
+        which in 0usize..OTHERS.len(),
+        changes in proptest::collection::vec((0usize..4000, any::<u8>()), 0..6),
+        cut in 0usize..4000,
+    ) {
+        let mut bytes = OTHERS[which].to_vec();
+        for (place, byte) in changes {
+            let length = bytes.len();
+            bytes[place % length] = byte;
+        }
+        bytes.truncate(cut);
+        answers(&bytes);
+    }
+
     #[test]
     fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
         answers(&bytes);

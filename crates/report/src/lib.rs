@@ -23,6 +23,7 @@ mod sentence;
 pub mod stacks;
 pub mod sweep;
 mod table;
+pub mod tagged;
 pub mod term;
 pub mod text;
 

@@ -14,16 +14,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cpython", &["image", "trace"]),
     ("native", &["image", "trace"]),
     ("trace", &["ring"]),
-    ("capture", &["ring", "kernel", "image", "cpython", "native", "trace"]),
+    ("rules", &[]),
+    ("capture", &["ring", "kernel", "image", "cpython", "native", "trace", "rules"]),
     ("import", &["trace"]),
-    ("analysis", &["trace"]),
+    ("analysis", &["trace", "rules"]),
     ("tables", &["trace", "analysis"]),
     ("report", &["analysis"]),
     (
         "cli",
         &[
             "ring", "embed", "kernel", "image", "cpython", "native", "trace", "capture", "import",
-            "analysis", "tables", "report",
+            "analysis", "tables", "report", "rules",
         ],
     ),
     // For tests only: nobody may depend on it otherwise.

@@ -9,13 +9,23 @@ use crate::workspace;
 /// Releases of torch whose layouts differ.
 const TORCH: [&str; 3] = ["1.13", "2.0", "2.15"];
 
+/// Other frameworks whose allocations are sorted.
+const FRAMEWORKS: [&str; 2] = ["mxnet", "jax"];
+
 /// Made once, in the cache folder. Without them the tests say what they skip.
 pub fn ensure_all() -> Result<bool> {
-    let script = workspace::root().join("crates/native/tests/programs/torch_env.sh");
     for release in TORCH {
-        let made = Command::new("sh").arg(&script).arg(release).output()?;
-        let told = if made.status.success() { &made.stdout } else { &made.stderr };
-        println!("torch {release}: {}", String::from_utf8_lossy(told).trim());
+        make("crates/native/tests/programs/torch_env.sh", "torch ", release)?;
+    }
+    for name in FRAMEWORKS {
+        make("crates/cli/tests/programs/framework_env.sh", "", name)?;
     }
     Ok(true)
+}
+
+fn make(script: &str, what: &str, name: &str) -> Result<()> {
+    let made = Command::new("sh").arg(workspace::root().join(script)).arg(name).output()?;
+    let told = if made.status.success() { &made.stdout } else { &made.stderr };
+    println!("{what}{name}: {}", String::from_utf8_lossy(told).trim());
+    Ok(())
 }

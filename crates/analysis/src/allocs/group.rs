@@ -78,7 +78,7 @@ fn words(frame: &Frame, by: By) -> (String, Option<String>) {
             None => (frame.function.clone(), frame.library.clone()),
         },
         By::Library => (frame.library.clone().unwrap_or_else(|| "(code in no file)".into()), None),
-        By::Function | By::Stack => {
+        By::Function | By::Stack | By::Category => {
             let file = frame.file.clone().filter(|_| frame.kind == FrameKind::Python);
             (frame.function.clone(), file.or_else(|| frame.library.clone()))
         }

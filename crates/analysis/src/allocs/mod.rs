@@ -3,6 +3,7 @@
 //! Stacks are merged from their native and Python halves, sites with the same stack are one, and what is not listed is
 //! summed up beside the list: listed sites and `rest` are the whole.
 
+pub mod category;
 mod doubt;
 mod frames;
 mod group;
@@ -17,12 +18,13 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
+use nilometer_rules::FrameRules;
 use nilometer_trace::allocs::{About, Histogram, Recording};
 use nilometer_trace::symbols::Symbols;
 use rustc_hash::FxHashMap;
 
 use frames::Frames;
-use model::{Allocs, Bin, By, Node, Peak, Process, Sampling, Site, Tree, What};
+use model::{Allocs, Bin, By, Node, Peak, PhasePeak, Process, Sampling, Site, Tree, What};
 use stack::Stacks;
 use sum::Sum;
 use tree::{Figure, NodeId, Trie};
@@ -70,12 +72,26 @@ pub fn build(recording: &Recording, symbols: &Symbols, options: &Options) -> All
         let shown = listed.iter().take_while(|index| values[**index] > all * options.least_share);
         let shown: Vec<usize> = shown.copied().collect();
         allocs.tree = stacked.tree(&shown, options.what, &steps);
-    } else {
+    } else if options.by != By::Category {
         (allocs.rows, allocs.rows_seen) =
             group::rows(&stacked.frames, &stacked.trie, &stacked.sums, options, &steps);
     }
     allocs.quality = quality::sentences(recording, symbols, stacked.frames.unnamed);
     allocs
+}
+
+/// Adds what the memory is for.
+pub fn categorise(allocs: &mut Allocs, recording: &Recording, symbols: &Symbols, rules: &FrameRules) {
+    let about = &recording.about;
+    allocs.by_category = category::build(recording, symbols, rules);
+    allocs.turns = about.turns;
+    allocs.step_numbers = about.steps.iter().map(|step| step.number).collect();
+    let peak = |it: &nilometer_trace::allocs::PhasePeak| PhasePeak {
+        turn: it.turn,
+        phase: it.phase.clone(),
+        peak_bytes: it.peak_bytes,
+    };
+    allocs.phase_peaks = about.phase_peaks.iter().map(peak).collect();
 }
 
 /// Every stack, innermost first, with the figure that was asked for and its blocks; for exports.

@@ -34,8 +34,14 @@ pub struct Allocs {
     /// Grouped by line, function or library; empty where `by` is `stack`.
     pub rows: Vec<Row>,
     pub rows_seen: u64,
-    /// Filled by rules over stacks; empty without them.
-    pub by_category: Vec<Row>,
+    /// What the memory is for, by rules over stacks and by what outlives its phase.
+    pub by_category: Vec<Category>,
+    /// How high memory rose in the phases of a training, turn by turn.
+    pub phase_peaks: Vec<PhasePeak>,
+    /// Turns of a training that the stacks tell.
+    pub turns: u64,
+    /// The steps at which `step_bytes` of categories are told.
+    pub step_numbers: Vec<u64>,
     pub sizes: Vec<Bin>,
     pub lifetimes: Vec<Bin>,
     pub processes: Vec<Process>,
@@ -93,6 +99,8 @@ pub enum By {
     Line,
     Library,
     Function,
+    /// What it was for.
+    Category,
 }
 
 /// The moment when most was live.
@@ -172,6 +180,54 @@ pub struct Row {
     pub detail: Option<String>,
     #[serde(flatten)]
     pub amounts: Amounts,
+}
+
+/// What memory is for.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Category {
+    pub category: String,
+    /// At the peak of the whole; the categories add up to it.
+    pub peak_bytes: u64,
+    pub live_end_bytes: u64,
+    /// At most when the phase of their birth had ended: all gradients, though they may never live beside all activations.
+    pub kept_bytes: u64,
+    pub cumulative_bytes: u64,
+    pub confidence: Confidence,
+    /// What speaks for it besides stacks and phases.
+    pub evidence: Option<String>,
+    /// By layer or operator, where the stack tells it.
+    pub layers: Vec<Layer>,
+    /// Live at each of `step_numbers`; empty where nothing was.
+    pub step_bytes: Vec<u64>,
+}
+
+/// A part of a category.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Layer {
+    pub layer: String,
+    pub peak_bytes: u64,
+    pub kept_bytes: u64,
+}
+
+/// How sure a category is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Confidence {
+    /// A guess from what it is not.
+    #[default]
+    Low,
+    /// By its stack, or the sizes do not agree.
+    Medium,
+    /// By its stack and its phase; where sizes can be compared they agree.
+    High,
+}
+
+/// The highest sum of live bytes during one phase.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct PhasePeak {
+    pub turn: u64,
+    pub phase: String,
+    pub peak_bytes: u64,
 }
 
 /// Blocks whose size or lifetime lies from `from` up to `to`.

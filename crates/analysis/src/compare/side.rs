@@ -127,9 +127,8 @@ impl Side {
         let end = allocs.live_end_bytes;
         sample.push(metric("allocs.live-end".into(), end, end, end));
         for row in &allocs.by_category {
-            let bytes = row.amounts.peak_bytes;
-            let (low, high) = row.amounts.interval.map_or((bytes, bytes), |i| (i.low_bytes, i.high_bytes));
-            sample.push(metric(format!("category.{}", row.name.replace(' ', "-")), bytes, low, high));
+            let (bytes, name) = (row.peak_bytes, row.category.replace(' ', "-"));
+            sample.push(metric(format!("category.{name}"), bytes, bytes, bytes));
         }
     }
 

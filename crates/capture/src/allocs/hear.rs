@@ -17,6 +17,7 @@ use nilometer_kernel::sys::poll::PollMany;
 use nilometer_ring::event::Level;
 use nilometer_ring::hello::Hello;
 use nilometer_ring::reader::{Book, Error, Introduction, Process as Ring, receive};
+use nilometer_rules::FrameRules;
 use nilometer_trace::allocs::{Amount, Process, Step};
 use rustc_hash::FxHashMap;
 
@@ -26,6 +27,7 @@ use super::events::Events;
 use super::inherit::{Inherited, Seed};
 use super::keep::{Ended, Keeper, NewSite};
 use super::living::Living;
+use super::meaning::Meanings;
 use super::site::Own;
 use super::tracked::{Sums, Tracked};
 
@@ -64,11 +66,14 @@ pub struct Hearing {
     announced: usize,
     /// Connections without a message: processes that could not make their files.
     pub refused: u64,
+    /// What frames mean.
+    rules: Option<Arc<FrameRules>>,
 }
 
 impl Hearing {
     pub fn new(listener: UnixListener, events: Option<Events>) -> Self {
         Self {
+            rules: FrameRules::built_in().ok().map(Arc::new),
             listener,
             poll: PollMany::default(),
             callers: Vec::new(),
@@ -197,6 +202,10 @@ impl Hearing {
         {
             let book = Arc::new(book);
             keeper.book(&book);
+            if let Some(rules) = &self.rules {
+                let meanings = Meanings::new(Arc::clone(&book), Arc::clone(rules));
+                self.sums.meanings.insert(book.inode(), meanings);
+            }
             self.books.insert(book.inode(), book);
         }
         let pid = pid.unwrap_or(hello.pid as i32);
@@ -227,7 +236,7 @@ impl Hearing {
             ..Process::default()
         };
         self.rows.push(Row { process: row, own: Own::default(), book: hello.book_inode });
-        let tracked = Tracked::new(process, inherited);
+        let tracked = Tracked::new(process, hello.book_inode, inherited);
         let mut living = Living::new(ring, pid, hello.book_inode, tracked, now_ns);
         if let Some(level) = self.switched {
             living.switch(level, now_ns);
@@ -280,6 +289,7 @@ impl Hearing {
         self.read(index, now_ns, true); // frees that waited for their allocation are settled after one more turn
         self.announce(keeper);
         let mut living = self.living.remove(index);
+        living.tracked.close(&mut self.sums);
         self.sums.sites.end(&mut living.tracked.own, &living.tracked.sites);
         self.describe(&mut living);
         let own = living.tracked.own;
@@ -290,6 +300,7 @@ impl Hearing {
         }
         self.seeds.retain(|(_, parent, _)| *parent != living.tracked.process || !is_last);
         if is_last {
+            self.sums.meanings.remove(&living.book);
             self.books.remove(&living.book);
         }
         keeper.evaluations(living.book, living.evaluations());

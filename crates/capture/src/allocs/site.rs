@@ -6,6 +6,8 @@
 
 use nilometer_trace::allocs::{Amount, Source};
 
+use super::meaning::Meaning;
+use super::phase::Turns;
 use super::step::{NO_SERIES, Steps};
 use super::weight::Sum;
 
@@ -52,6 +54,12 @@ pub struct Site {
     pub series: u32,
     pub steps: u32,
     pub source: Source,
+    /// The phases on its stack.
+    pub meaning: Meaning,
+    /// It has changed since its phase last ended.
+    is_touched: bool,
+    /// The most that was left of it when its phase ended.
+    pub kept: Amount,
 }
 
 /// Sums of one process. Its peaks are numbered from 1.
@@ -89,6 +97,7 @@ pub struct Sites {
     pub peak_ticks: u64,
     number: u64,
     pub steps: Steps,
+    pub turns: Turns,
     /// Sites that got no row of their own.
     pub folded: u64,
 }
@@ -102,6 +111,7 @@ impl Default for Sites {
             peak_ticks: 0,
             number: 1,
             steps: Steps::default(),
+            turns: Turns::default(),
             folded: 0,
         }
     }
@@ -109,12 +119,23 @@ impl Default for Sites {
 
 impl Sites {
     /// A new row; `None` when there are too many.
-    pub fn push(&mut self, process: u32, native: u32, python: u32, source: Source) -> Option<u32> {
+    pub fn push(
+        &mut self,
+        process: u32,
+        native: u32,
+        python: u32,
+        source: Source,
+        meaning: Meaning,
+    ) -> Option<u32> {
         if self.all.len() >= MOST_SITES {
             self.folded += 1;
             return None;
         }
-        Some(self.push_always(process, native, python, source))
+        let number = self.push_always(process, native, python, source);
+        if let Some(site) = self.all.get_mut(number as usize) {
+            site.meaning = meaning;
+        }
+        Some(number)
     }
 
     /// The row that takes what gets no row of its own: one per process and source.
@@ -125,10 +146,10 @@ impl Sites {
         (self.all.len() - 1) as u32
     }
 
-    /// A block was handed out at a site.
+    /// A block was handed out at a site. True if that is the first change since its phase ended.
     #[inline]
-    pub fn grow(&mut self, own: &mut Own, site: u32, amount: &Amount, ticks: u64) {
-        let Some(site) = self.all.get_mut(site as usize) else { return };
+    pub fn grow(&mut self, own: &mut Own, site: u32, amount: &Amount, ticks: u64) -> bool {
+        let Some(site) = self.all.get_mut(site as usize) else { return false };
         self.steps.catch_up(site);
         site.keep(self.number, own.peak);
         site.live.add(amount);
@@ -142,11 +163,14 @@ impl Sites {
             own.peak += 1;
         }
         self.live.add(amount);
+        self.turns.see(self.live.bytes);
+        let is_new = site.meaning.inner != 0 && !std::mem::replace(&mut site.is_touched, true);
         if self.live.bytes > self.peak.bytes {
             self.peak = self.live;
             self.peak_ticks = ticks;
             self.number += 1;
         }
+        is_new
     }
 
     /// One was given back. The site, for what more there is to say about it.
@@ -163,9 +187,10 @@ impl Sites {
 
     /// A free that did not happen.
     pub fn regrow(&mut self, own: &mut Own, site: u32, amount: &Amount, ticks: u64) {
-        self.grow(own, site, amount, ticks);
+        let is_new = self.grow(own, site, amount, ticks);
         own.total.sub(amount);
         if let Some(site) = self.all.get_mut(site as usize) {
+            site.is_touched &= !is_new; // nobody takes note of it here
             site.total.sub(amount);
         }
     }
@@ -191,6 +216,7 @@ impl Sites {
             peak_ticks: self.peak_ticks,
             number: self.number,
             steps: Steps::default(),
+            turns: self.turns.clone(),
             folded: self.folded,
         }
     }
@@ -213,6 +239,19 @@ impl Sites {
 }
 
 impl Site {
+    /// Its phase has ended: what is left is what it keeps.
+    pub fn leave(&mut self) {
+        self.is_touched = false;
+        self.hold();
+    }
+
+    /// The same, and it will be looked at again.
+    pub fn hold(&mut self) {
+        if self.live.bytes > self.kept.bytes {
+            self.kept = self.live;
+        }
+    }
+
     #[inline]
     fn keep(&mut self, peak: u64, own_peak: u64) {
         self.at_peak.keep(self.live, peak);
@@ -237,7 +276,7 @@ mod tests {
     #[test]
     fn the_composition_is_that_of_the_highest_moment() {
         let (mut sites, mut own) = (Sites::default(), Own::default());
-        let [a, b] = [1, 2].map(|native| sites.push(0, native, 0, Source::Heap).unwrap());
+        let [a, b] = [1, 2].map(|native| sites.push(0, native, 0, Source::Heap, Meaning::default()).unwrap());
         sites.grow(&mut own, a, &bytes(100), 1);
         sites.grow(&mut own, b, &bytes(50), 2);
         sites.shrink(&mut own, a, &bytes(100));
@@ -251,8 +290,8 @@ mod tests {
     #[test]
     fn a_process_that_ended_has_no_part_in_later_peaks() {
         let (mut sites, mut first, mut second) = (Sites::default(), Own::default(), Own::default());
-        let a = sites.push(0, 1, 0, Source::Heap).unwrap();
-        let b = sites.push(1, 1, 0, Source::Heap).unwrap();
+        let a = sites.push(0, 1, 0, Source::Heap, Meaning::default()).unwrap();
+        let b = sites.push(1, 1, 0, Source::Heap, Meaning::default()).unwrap();
         sites.grow(&mut first, a, &bytes(100), 1);
         sites.end(&mut first, &[a]);
         assert_eq!(sites.at_peak(&first, &sites.all[0]).0.bytes, 100);
@@ -274,7 +313,7 @@ mod tests {
             let mut owns = [Own::default(); 2];
             for process in 0..2 {
                 for site in 0..5 {
-                    sites.push(process, site, 0, Source::Heap).unwrap();
+                    sites.push(process, site, 0, Source::Heap, Meaning::default()).unwrap();
                 }
             }
             let (mut live, mut peak, mut composition) = ([0_u64; 10], 0, [0; 10]);

@@ -77,6 +77,8 @@ fn describe(hearing: &mut Hearing, asked: &About, finished: bool) -> About {
         steps_seen: sites.steps.count().into(),
         step_stride: sites.steps.stride().into(),
         steps: sites.steps.kept().to_vec(),
+        turns: sites.turns.count,
+        phase_peaks: sites.turns.peaks.clone(),
         sizes: hearing.sums.sizes.clone().trimmed(),
         lifetimes: hearing.sums.lifetimes.clone().trimmed(),
         curve: hearing.curve.points(Point { at_ns: peak_at_ns, live_bytes: sites.peak.bytes }),

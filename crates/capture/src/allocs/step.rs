@@ -150,6 +150,7 @@ fn thin<T: Copy>(values: &mut Vec<T>, factor: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::allocs::meaning::Meaning;
     use crate::allocs::site::{Own, Sites};
     use nilometer_trace::allocs::{Amount, Source};
 
@@ -174,7 +175,7 @@ mod tests {
             let sites = run(steps, |sites, own, number| {
                 // One grows at each step, one every seventh, one lives within steps only.
                 while sites.all.len() < 3 {
-                    sites.push(0, sites.all.len() as u32, 0, Source::Heap).unwrap();
+                    sites.push(0, sites.all.len() as u32, 0, Source::Heap, Meaning::default()).unwrap();
                 }
                 sites.grow(own, 0, &bytes(10), 0);
                 if number % 7 == 3 {
@@ -199,7 +200,7 @@ mod tests {
     fn a_site_that_comes_late_had_nothing_before() {
         let sites = run(100, |sites, own, number| {
             if number == 60 {
-                let site = sites.push(0, 1, 0, Source::Heap).unwrap();
+                let site = sites.push(0, 1, 0, Source::Heap, Meaning::default()).unwrap();
                 sites.grow(own, site, &bytes(7), 0);
             }
         });

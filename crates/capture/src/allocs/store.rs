@@ -5,7 +5,9 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use nilometer_trace::allocs::{self, ALLOCS_FILE, Folded, Node, Recording, Series, Site, special};
+use nilometer_trace::allocs::{
+    self, ALLOCS_FILE, Amount, Folded, Kept, KeptSize, Node, Recording, Series, Site, special,
+};
 use rustc_hash::FxHashMap;
 
 use super::site::{Own, Site as Counted};
@@ -18,6 +20,7 @@ const MOST_BYTES: u64 = 64 << 20;
 /// Sites that are stored at most; fewer when the file would become too long.
 const MOST_SITES: usize = 400_000;
 const MOST_SERIES: usize = 8192;
+const MOST_KEPT: usize = 4096;
 const TEMPORARY_FILE: &str = "allocs.nal.new";
 
 /// The stored numbers of a site's stacks: native, Python.
@@ -99,6 +102,7 @@ fn add_sites(recording: &mut Recording, snapshot: &Snapshot, resolved: &[Resolve
     let nobody = Own::default();
     let mut rows = FxHashMap::default();
     let mut series = Vec::new();
+    let (mut kept_at, mut row_of) = (FxHashMap::default(), FxHashMap::default());
     let mut folded = Folded { sites: snapshot.sites.folded, ..recording.about.folded };
     for (index, counted) in snapshot.sites.all.iter().enumerate().filter(|(_, site)| site.total.count > 0) {
         let own = snapshot.rows.get(counted.process as usize).map_or(&nobody, |row| &row.own);
@@ -115,17 +119,40 @@ fn add_sites(recording: &mut Recording, snapshot: &Snapshot, resolved: &[Resolve
         // Two numbers of a book, or two instructions of a line, may be one stack.
         let key = (site.process, native, python, site.source);
         let row = *rows.entry(key).or_insert(recording.sites.len());
+        row_of.insert(index as u32, row as u32);
         match recording.sites.get_mut(row) {
             Some(same) => merge(same, &site),
             None => recording.sites.push(site),
         }
+        if counted.kept.bytes > 0 {
+            add_kept(&mut kept_at, row, &counted.kept);
+        }
         if let Some(values) = snapshot.sites.steps.values(counted) {
-            series.push((row as u32, values));
+            series.push((row as u32, values, counted.kept.bytes));
         }
     }
     add_series(recording, series, &mut folded);
     folded.series += snapshot.sites.steps.folded;
     recording.about.folded = folded;
+    recording.about.kept = largest(kept_at);
+    let sized =
+        |&(site, bytes, count): &(u32, u64, u64)| Some(KeptSize { site: *row_of.get(&site)?, bytes, count });
+    recording.about.kept_sizes = snapshot.sites.turns.sizes.iter().filter_map(sized).collect();
+}
+
+fn add_kept(kept: &mut FxHashMap<u32, Kept>, row: usize, amount: &Amount) {
+    let site = row as u32;
+    let sum = kept.entry(site).or_insert(Kept { site, bytes: 0, count: 0 });
+    sum.bytes = sum.bytes.saturating_add(amount.bytes);
+    sum.count = sum.count.saturating_add(amount.count);
+}
+
+/// The header holds so many; what is left out is small.
+fn largest(kept: FxHashMap<u32, Kept>) -> Vec<Kept> {
+    let mut all: Vec<Kept> = kept.into_values().collect();
+    all.sort_by_key(|kept| (std::cmp::Reverse(kept.bytes), kept.site));
+    all.truncate(MOST_KEPT);
+    all
 }
 
 const FOLDED: Resolved = (special::FOLDED, special::FOLDED);
@@ -162,20 +189,23 @@ fn merge(into: &mut Site, site: &Site) {
     into.lifetime_ns = into.lifetime_ns.saturating_add(site.lifetime_ns);
 }
 
-/// The series that moved most; those of one row are added up.
-fn add_series(recording: &mut Recording, series: Vec<(u32, &[u64])>, folded: &mut Folded) {
-    let mut by_row: FxHashMap<u32, Vec<u64>> = FxHashMap::default();
-    for (row, values) in series {
-        let sum = by_row.entry(row).or_insert_with(|| vec![0; values.len()]);
+/// The series that moved most, and those of what outlives its phase; those of one row are added up.
+fn add_series(recording: &mut Recording, series: Vec<(u32, &[u64], u64)>, folded: &mut Folded) {
+    let mut by_row: FxHashMap<u32, (Vec<u64>, u64)> = FxHashMap::default();
+    for (row, values, kept) in series {
+        let (sum, weight) = by_row.entry(row).or_insert_with(|| (vec![0; values.len()], 0));
         sum.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
+        *weight = weight.saturating_add(kept);
     }
     let spread =
         |values: &[u64]| values.iter().max().unwrap_or(&0).saturating_sub(*values.iter().min().unwrap_or(&0));
-    let mut all: Vec<Series> = by_row.into_iter().map(|(site, bytes)| Series { site, bytes }).collect();
-    all.sort_by_key(|series| (std::cmp::Reverse(spread(&series.bytes)), series.site));
+    let weighed =
+        by_row.into_iter().map(|(site, (bytes, kept))| (spread(&bytes).max(kept), Series { site, bytes }));
+    let mut all: Vec<(u64, Series)> = weighed.collect();
+    all.sort_by_key(|(weight, series)| (std::cmp::Reverse(*weight), series.site));
     folded.series += all.len().saturating_sub(MOST_SERIES) as u64;
     all.truncate(MOST_SERIES);
-    recording.series = all;
+    recording.series = all.into_iter().map(|(_, series)| series).collect();
 }
 
 /// Keeps the frames and codes that the sites name, in their order.

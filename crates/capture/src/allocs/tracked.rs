@@ -7,7 +7,9 @@ use rustc_hash::FxHashMap;
 
 use super::block::{Block, Blocks};
 use super::inherit::{Inherited, Seed};
+use super::meaning::{Meaning, Meanings};
 use super::order::{Order, Place};
+use super::phase::{Phases, survey};
 use super::range::{Cut, Range, Ranges};
 use super::site::{Own, Sites};
 use super::weight::{Draw, Draws, EVERY};
@@ -18,6 +20,8 @@ pub struct Sums {
     pub sites: Sites,
     pub sizes: Histogram,
     pub lifetimes: Histogram,
+    /// What stacks mean, by the inode of their book.
+    pub meanings: FxHashMap<u64, Meanings>,
     /// How many 2^-16 nanoseconds a tick has.
     pub tick_scale: u64,
 }
@@ -28,6 +32,7 @@ impl Sums {
             sites: Sites::default(),
             sizes: Histogram::whole(),
             lifetimes: Histogram::whole(),
+            meanings: FxHashMap::default(),
             tick_scale: 0,
         }
     }
@@ -47,6 +52,8 @@ struct Lane {
     last_freed: Option<(u64, Option<Block>)>,
     stacks: (Stacks, Source),
     site: Option<u32>,
+    /// The phases it is in.
+    phases: u8,
 }
 
 /// The events of one process image, added up.
@@ -54,6 +61,9 @@ struct Lane {
 pub struct Tracked {
     /// Its row in the recording.
     pub process: u32,
+    /// Inode of its book.
+    book: u64,
+    phases: Phases,
     lanes: Vec<Lane>,
     pub blocks: Blocks,
     ranges: Ranges,
@@ -78,9 +88,11 @@ pub struct Tracked {
 }
 
 impl Tracked {
-    pub fn new(process: u32, inherited: Inherited) -> Self {
+    pub fn new(process: u32, book: u64, inherited: Inherited) -> Self {
         Self {
             process,
+            book,
+            phases: Phases::default(),
             lanes: Vec::new(),
             blocks: Blocks::default(),
             ranges: Ranges::default(),
@@ -146,7 +158,7 @@ impl Tracked {
         state.last_allocated = address;
         let amount = self.draws.amount(draw, bytes);
         sums.sizes.add(bytes, amount.count, amount.bytes);
-        sums.sites.grow(&mut self.own, site, &amount, ticks);
+        self.grow(sums, lane, site, &amount, ticks);
         let block = Block { bytes, born: ticks, draw, site };
         if self.order.was_freed(address, Place { lane: lane as u32, ticks }) {
             self.give_back(sums, &block, ticks, false);
@@ -154,6 +166,27 @@ impl Tracked {
             self.give_back(sums, &before, ticks, false);
             self.order.displaced(address, lane as u32);
         }
+    }
+
+    /// The block counts, after the phases that its stack is not in any more have ended.
+    #[inline]
+    fn grow(&mut self, sums: &mut Sums, lane: usize, site: u32, amount: &Amount, ticks: u64) {
+        let meaning = sums.sites.all.get(site as usize).map_or_else(Meaning::default, |site| site.meaning);
+        if meaning.mask != 0 {
+            let state = self.lane(lane);
+            let before = std::mem::replace(&mut state.phases, meaning.mask);
+            if before != meaning.mask && self.phases.change(&mut sums.sites, before, meaning.mask) {
+                survey(&mut sums.sites, &self.blocks);
+            }
+        }
+        if sums.sites.grow(&mut self.own, site, amount, ticks) {
+            self.phases.touch(meaning, site);
+        }
+    }
+
+    /// The process has ended.
+    pub fn close(&mut self, sums: &mut Sums) {
+        self.phases.close(&mut sums.sites);
     }
 
     #[inline]
@@ -230,7 +263,8 @@ impl Tracked {
         if let Some(site) = self.index.get(&(native, python, source)) {
             return *site;
         }
-        match sums.sites.push(self.process, native, python, source) {
+        let meaning = sums.meanings.get_mut(&self.book).map_or_else(Meaning::default, |book| book.of(python));
+        match sums.sites.push(self.process, native, python, source, meaning) {
             Some(site) => self.own_site((native, python, source), site),
             None => self.folded_site(sums, source),
         }
@@ -328,7 +362,7 @@ impl Tracked {
         if self.ranges.insert(address, Range { end: address + bytes, site, born: ticks }) {
             let amount = Amount { bytes, count: 1, variance: 0 };
             sums.sizes.add(bytes, 1, bytes);
-            sums.sites.grow(&mut self.own, site, &amount, ticks);
+            self.grow(sums, lane, site, &amount, ticks);
         }
     }
 

@@ -3,27 +3,38 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use nilometer_import::Format;
 
 use super::TellArgs;
+use super::value::parse_size;
 
 /// Turn a recording of another tool into a run that every reading verb understands
 ///
-/// The format is told from the file's first line, and said.
+/// The format is told from the file's beginning, and said. Nothing in a file is executed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   nilo import test/mem_info.log
   nilo import mem_test.log -o caffe.nilo && nilo report caffe.nilo
   zcat old.log.gz | nilo import - --as meminfo-log
+  nilo import snapshot.pickle && nilo report --allocs
+  nilo import logs/ --as mxnet-log -o mxnet.nilo --min-percent 1
 
 Formats, see docs/import.md:
+  mxnet-log     `[mem]` lines of the MXNet memory profiler, its _ANALYSIS files, MXNet's
+                own memory profile (CSV); several files or a directory
+  torch         torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")
+  jax           jax.profiler.save_device_memory_profile(\"memory.prof\")
+  heapy, muppy  dumps and printed tables of Heapy, printed tables of Pympler
+  smaps         a time and /proc/PID/smaps, again and again
   meminfo-log   `microtime SECONDS`, all of /proc/meminfo, `program_usage BYTES`
   free-log      outputs of `free`: each after its time, or one before and one after
                 the times at which repeated runs began
   damon         recordings of DAMON (damo record, perf script): touched pages, for nilo pages")]
 pub struct ImportArgs {
-    /// The recording; `-` for standard input
-    pub file: PathBuf,
+    /// The recording; `-` for standard input. Of mxnet-log also several, or a directory
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
     /// Its format [default: told from the file]
     #[arg(long = "as", value_name = "FORMAT", value_enum)]
     pub format: Option<ForeignFormat>,
@@ -35,15 +46,85 @@ pub struct ImportArgs {
     #[arg(long)]
     pub force: bool,
     #[command(flatten)]
+    pub tables: TableArgs,
+    #[command(flatten)]
+    pub mxnet: MxnetArgs,
+    #[command(flatten)]
     pub telling: TellArgs,
+}
+
+/// Tables of objects
+#[derive(Debug, Args)]
+#[command(next_help_heading = "heapy, muppy")]
+pub struct TableArgs {
+    /// Bytes of the numbers of one array, where a table counts headers only
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub array_bytes: Option<u64>,
+}
+
+/// Logs of the MXNet memory profiler
+#[derive(Debug, Args)]
+#[command(next_help_heading = "mxnet-log")]
+pub struct MxnetArgs {
+    /// Rules for tags that are asked before the built-in ones (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub rules: Option<PathBuf>,
+    /// A line under the title of the charts
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub title: String,
+    /// Leave categories of at most this share out of the charts
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    pub min_percent: f64,
+    /// All logs in one chart
+    #[arg(long)]
+    pub together: bool,
+    /// Kinds of chart files, by commas
+    #[arg(long, value_name = "KINDS", value_enum, value_delimiter = ',', default_values_t = [ChartKind::Svg, ChartKind::Pdf])]
+    pub charts: Vec<ChartKind>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ChartKind {
+    Svg,
+    Png,
+    Pdf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ForeignFormat {
+    /// Logs, analyses and tables of MXNet's memory profilers
+    MxnetLog,
+    /// A memory snapshot of torch
+    Torch,
+    /// A device memory profile of JAX
+    Jax,
+    /// Dumps and tables of Heapy
+    Heapy,
+    /// Tables of Pympler
+    Muppy,
+    /// A series of /proc/PID/smaps
+    Smaps,
     /// Records of /proc/meminfo, each after its time
     MeminfoLog,
     /// Outputs of `free`
     FreeLog,
     /// Recordings of DAMON: damo's file, its JSON, or perf's text
     Damon,
+}
+
+impl ForeignFormat {
+    /// Looks at touched memory have no records of ours.
+    pub fn format(self) -> Option<Format> {
+        Some(match self {
+            Self::MxnetLog => Format::MxnetLog,
+            Self::Torch => Format::Torch,
+            Self::Jax => Format::Jax,
+            Self::Heapy => Format::Heapy,
+            Self::Muppy => Format::Muppy,
+            Self::Smaps => Format::Smaps,
+            Self::MeminfoLog => Format::MeminfoLog,
+            Self::FreeLog => Format::FreeLog,
+            Self::Damon => return None,
+        })
+    }
 }

@@ -16,6 +16,7 @@ Examples:
   nilo report base.nilo --json | jq .peak
   nilo report --allocs               which code owned the memory at its peak, as a tree
   nilo report --allocs --by line     the same by file and line
+  nilo report --allocs --by category what it was for: parameters, gradients, activations …
   nilo report --allocs --what growth what is more with every step, and where
   nilo report --allocs --json | jq '.sites[0]'
   nilo report --html                 one page that opens offline, in the run's directory
@@ -92,13 +93,17 @@ pub struct AllocsArgs {
     /// Draw long chains of callers whole
     #[arg(long)]
     pub full: bool,
+    /// Rules for categories that are asked before the built-in ones (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub rules: Option<PathBuf>,
 }
 
 impl ReportArgs {
     /// Any of the words that only allocations have asks for them.
     pub fn wants_allocs(&self) -> bool {
-        let AllocsArgs { what, by, top, internals, full } = &self.allocations;
-        let is_about_them = what.is_some() || by.is_some() || top.is_some() || *internals || *full;
+        let AllocsArgs { what, by, top, internals, full, rules } = &self.allocations;
+        let is_about_them =
+            what.is_some() || by.is_some() || top.is_some() || rules.is_some() || *internals || *full;
         self.allocs || self.view == View::Allocs || is_about_them
     }
 }
@@ -141,6 +146,8 @@ pub enum By {
     Library,
     /// By the function that allocated
     Function,
+    /// By what it is for: parameters, gradients, activations …
+    Category,
 }
 
 impl From<What> for model::What {
@@ -162,6 +169,7 @@ impl From<By> for model::By {
             By::Line => Self::Line,
             By::Library => Self::Library,
             By::Function => Self::Function,
+            By::Category => Self::Category,
         }
     }
 }

@@ -4,11 +4,12 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use nilometer_analysis::allocs::model::Allocs;
 use nilometer_analysis::allocs::{self, Options};
 use nilometer_native::symbol::{self, Store};
 use nilometer_report::allocs::{Page, json};
+use nilometer_rules::FrameRules;
 use nilometer_trace::Manifest;
 use nilometer_trace::allocs::Recording;
 
@@ -31,6 +32,12 @@ pub struct Read {
 pub fn report(args: &ReportArgs, path: &Path) -> Result<ExitCode, Failure> {
     let read = read(path)?;
     let mut model = allocs::build(&read.recording, read.names.symbols(), &options(args));
+    allocs::categorise(
+        &mut model,
+        &read.recording,
+        read.names.symbols(),
+        &rules(args.allocations.rules.as_deref())?,
+    );
     model.saved = Some(load::short_path(path));
     model.command =
         Manifest::read(path).map_or_else(|_| String::new(), |manifest| manifest.command.join(" "));
@@ -44,6 +51,16 @@ pub fn report(args: &ReportArgs, path: &Path) -> Result<ExitCode, Failure> {
         talk::data(&nilometer_report::allocs::render(&model, &page));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The built-in rules, with a user's own on top.
+pub fn rules(own: Option<&Path>) -> Result<FrameRules, Failure> {
+    let Some(file) = own else { return Ok(FrameRules::built_in()?) };
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let name = file.display().to_string();
+    let hint =
+        "a rule is  [[frame]]  role = \"forward\"  python = [\"mine/model.py:predict\"]; see docs/allocs.md";
+    FrameRules::with(&[(&name, &text)]).map_err(|error| Failure::from(error).hint(hint))
 }
 
 fn options(args: &ReportArgs) -> Options {

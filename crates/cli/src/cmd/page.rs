@@ -116,7 +116,11 @@ fn read_allocs(path: &Path) -> Option<Allocs> {
             return None;
         }
     };
-    let mut allocs = model::build(&read.recording, read.names.symbols(), &Options::default());
+    let (recording, names) = (&read.recording, read.names.symbols());
+    let mut allocs = model::build(recording, names, &Options::default());
+    if let Ok(rules) = super::allocs::rules(None) {
+        model::categorise(&mut allocs, recording, names, &rules);
+    }
     allocs.saved = Some(load::short_path(path));
     Some(allocs)
 }

@@ -5,9 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use nilometer_analysis::MachineBuilder;
-use nilometer_analysis::allocs::model::Row;
-use nilometer_report::plot::{self, Bar, Size};
-use nilometer_report::scene::{Ink, Scene, Theme, pdf, png, svg};
+use nilometer_report::plot::{self, Size};
+use nilometer_report::scene::{Scene, Theme, pdf, png, svg};
 use nilometer_report::stacks::Stacks;
 
 use super::page::{self, Parts};
@@ -148,16 +147,7 @@ fn icicle(parts: &Parts, size: Size) -> Option<Scene> {
 }
 
 fn categories(parts: &Parts, size: Size) -> Option<Scene> {
-    let bar = |(number, row): (usize, &Row)| Bar {
-        name: row.name.clone(),
-        bytes: row.amounts.peak_bytes as f64,
-        ink: Ink::Series(number),
-        from: 0.0,
-        note: String::new(),
-    };
-    let rows = &parts.allocs.as_ref()?.by_category;
-    let bars: Vec<Bar> = rows.iter().enumerate().map(bar).collect();
-    plot::bars("Live at the peak by category", &bars, size)
+    plot::categories(&parts.allocs.as_ref()?.by_category, size)
 }
 
 fn sweep(args: &PlotArgs, size: Size) -> Result<Scene, Failure> {

@@ -49,6 +49,7 @@ mod where_parts;
 mod where_run;
 
 mod allocs;
+mod categories;
 mod compare;
 mod sweep;
 

@@ -6,6 +6,7 @@
 pub mod folded;
 pub mod json;
 
+mod category;
 mod frame;
 mod head;
 mod histogram;
@@ -32,10 +33,14 @@ pub struct Page<'a> {
 pub fn render(allocs: &Allocs, page: &Page<'_>) -> String {
     let mut out = head::render(allocs, page.style);
     out.push('\n');
+    if allocs.by != By::Category {
+        out += &category::brief(allocs, page.style);
+    }
     out += &page.style.paint(&page.style.safe(&title(allocs)), Tone::Strong);
     out.push('\n');
     out += &match allocs.by {
         By::Stack => tree::render(allocs, page),
+        By::Category => category::render(allocs, page.style),
         _ => table::render(allocs, page),
     };
     out.push('\n');
@@ -49,6 +54,7 @@ pub fn render(allocs: &Allocs, page: &Page<'_>) -> String {
 /// `live at the peak, by stack (callers above, what they call below)`.
 fn title(allocs: &Allocs) -> String {
     let by = match allocs.by {
+        By::Category => return "what it was for".into(),
         By::Stack => "stack, callers first",
         By::Line => "line",
         By::Library => "library",
@@ -69,7 +75,10 @@ pub(crate) fn what(what: What) -> &'static str {
 
 /// The next command, and the words that would tell more.
 fn next(allocs: &Allocs, page: &Page<'_>) -> String {
-    let by = if allocs.by == By::Stack { "--by line" } else { "--by stack" };
+    let by = match allocs.by {
+        By::Stack => "--by category|line",
+        _ => "--by stack",
+    };
     let mut more = vec![if allocs.what == What::Peak { "--what live|growth" } else { "--what peak" }];
     more.extend((allocs.sites_seen > allocs.sites.len() as u64).then_some("--top all"));
     let text = format!("nilo report {} --allocs {by} ({})", page.run, more.join(", "));

@@ -95,6 +95,6 @@ fn name_head(by: By) -> &'static str {
     match by {
         By::Line => "line",
         By::Library => "library",
-        By::Function | By::Stack => "function",
+        By::Function | By::Stack | By::Category => "function",
     }
 }

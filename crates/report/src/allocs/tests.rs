@@ -109,7 +109,7 @@ sizes
        32 B – ███                            90 blocks, 3.91 KiB
 lifetimes of blocks that were given back
     1.02 µs – ██████████████████████████████ 5 blocks, 100 B
- next     nilo report @last --allocs --by line (--what live|growth, --top all)
+ next     nilo report @last --allocs --by category|line (--what live|growth, --top all)
 ");
 }
 

@@ -1,12 +1,11 @@
 //! Which code owned the memory: the stacks at the peak as an icicle, and the largest of them as a table.
 
-use nilometer_analysis::allocs::model::{Allocs, Row, Site};
+use nilometer_analysis::allocs::model::{Allocs, Category, Site};
 
 use super::Page;
 use super::markup::{self, Markup};
 use super::view::{Badge, View, figure};
-use crate::plot::{self, Bar};
-use crate::scene::Ink;
+use crate::plot;
 use crate::stacks::Stacks;
 use crate::text;
 
@@ -76,16 +75,8 @@ fn table(allocs: &Allocs) -> Markup {
 }
 
 /// Weights, activations and so on, where rules named them.
-fn categories(rows: &[Row]) -> Markup {
-    let bar = |(number, row): (usize, &Row)| Bar {
-        name: row.name.clone(),
-        bytes: row.amounts.peak_bytes as f64,
-        ink: Ink::Series(number),
-        from: 0.0,
-        note: String::new(),
-    };
-    let bars: Vec<Bar> = rows.iter().enumerate().map(bar).collect();
-    let scene = plot::bars("Live at the peak by category", &bars, plot::SIZE);
+fn categories(all: &[Category]) -> Markup {
+    let scene = plot::categories(all, plot::SIZE);
     scene.map(|scene| figure("chart-categories", Some(&scene))).unwrap_or_default()
 }
 

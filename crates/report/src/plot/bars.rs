@@ -1,5 +1,7 @@
 //! Named amounts, one bar each: categories, kinds of object, libraries.
 
+use nilometer_analysis::allocs::model::Category;
+
 use super::Size;
 use crate::scene::{Anchor, Ink, NORMAL, SMALL, Scene, fitted};
 use crate::text;
@@ -18,6 +20,19 @@ pub struct Bar {
     pub from: f64,
     /// Beside the value.
     pub note: String,
+}
+
+/// What memory was for, at the peak.
+pub fn categories(all: &[Category], size: Size) -> Option<Scene> {
+    let bar = |(number, category): (usize, &Category)| Bar {
+        name: category.category.clone(),
+        bytes: category.peak_bytes as f64,
+        ink: Ink::Series(number),
+        from: 0.0,
+        note: String::new(),
+    };
+    let drawn: Vec<Bar> = all.iter().filter(|it| it.peak_bytes > 0).enumerate().map(bar).collect();
+    bars("Live at the peak by category", &drawn, size)
 }
 
 /// As high as its rows; `size` says how wide and how many fit.

@@ -15,7 +15,7 @@ mod system;
 
 pub use allocs::allocs;
 pub(crate) use allocs::label as frame_label;
-pub use bars::{Bar, bars};
+pub use bars::{Bar, bars, categories};
 pub use leak::leak;
 pub(crate) use ledger::ink as ledger_ink;
 pub use ledger::ledger;

@@ -104,6 +104,23 @@ impl Book {
         }
     }
 
+    /// Hands over the definitions from a place on, and moves it on. Those that somebody is still writing are passed.
+    pub fn definitions_from(&self, place: &mut u64, mut sink: impl FnMut(&Raw<'_>)) {
+        let end = self.header().map_or(0, |header| header.definitions.load(Acquire));
+        let directory = PAGE + (NODE_SEGMENTS * 4) as u64;
+        let mut buffer = Vec::new();
+        while *place < end {
+            let index = (*place / SEGMENT) as usize;
+            let upto = end.min((*place / SEGMENT + 1) * SEGMENT);
+            if let Some(start) = self.segment(directory, DEFINITION_SEGMENTS, index) {
+                buffer.clear();
+                self.map.copy(start + *place % SEGMENT, upto - *place, &mut buffer);
+                definition::all(&buffer).for_each(|raw| sink(&raw));
+            }
+            *place = upto;
+        }
+    }
+
     /// Where a segment starts in the file; `None` if it was not published.
     fn segment(&self, directory: u64, count: usize, index: usize) -> Option<u64> {
         let entry = (index < count).then_some(directory + index as u64 * 4)?;

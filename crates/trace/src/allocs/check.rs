@@ -19,6 +19,8 @@ impl Recording {
         find("series", &self.series, |series| {
             (series.site as usize) < self.sites.len() && series.bytes.len() == steps
         })?;
+        find("kept site", &self.about.kept, |kept| (kept.site as usize) < self.sites.len())?;
+        find("size", &self.about.kept_sizes, |size| (size.site as usize) < self.sites.len())?;
         find("process", &self.processes, |process| {
             process.forked_from.is_none_or(|from| (from as usize) < self.processes.len())
         })

@@ -213,6 +213,14 @@ pub struct About {
     pub steps_seen: u64,
     pub step_stride: u64,
     pub steps: Vec<Step>,
+    /// Turns of a training that the stacks tell: forward, backward, optimizer, forward again. How high memory rose in
+    /// the phases of (evenly spaced) turns.
+    pub turns: u64,
+    pub phase_peaks: Vec<PhasePeak>,
+    /// What the sites of a phase had at most when it ended.
+    pub kept: Vec<Kept>,
+    /// Sizes of the blocks of such sites when an optimizer began.
+    pub kept_sizes: Vec<KeptSize>,
     /// By log2 of the size; by log2 of the life in nanoseconds (of blocks given back).
     pub sizes: Histogram,
     pub lifetimes: Histogram,
@@ -242,6 +250,33 @@ pub struct Step {
 pub struct Point {
     pub at_ns: u64,
     pub live_bytes: u64,
+}
+
+/// The highest sum of live bytes of the tree during one phase.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhasePeak {
+    pub turn: u64,
+    /// `init`, `forward`, `backward`, `optimizer`.
+    pub phase: String,
+    pub peak_bytes: u64,
+}
+
+/// What outlived the phase of its birth.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Index in `sites`.
+    pub site: u32,
+    pub bytes: u64,
+    pub count: u64,
+}
+
+/// Blocks of one size.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptSize {
+    /// Index in `sites`.
+    pub site: u32,
+    pub bytes: u64,
+    pub count: u64,
 }
 
 /// Sites whose stacks were not kept, because there were too many.

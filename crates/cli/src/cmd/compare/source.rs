@@ -70,10 +70,10 @@ pub fn of_runs(name: &str, paths: &[PathBuf]) -> Result<Side, Failure> {
     for (place, path) in paths.iter().enumerate().filter(|(_, path)| path.join(ALLOCS_FILE).exists()) {
         let read = allocs::read(path)?;
         let options = Options { top: Some(MOST_SITES), least_share: 1.0, ..Options::default() };
-        side.add_allocs(
-            place,
-            &nilometer_analysis::allocs::build(&read.recording, read.names.symbols(), &options),
-        );
+        let (recording, names) = (&read.recording, read.names.symbols());
+        let mut model = nilometer_analysis::allocs::build(recording, names, &options);
+        nilometer_analysis::allocs::categorise(&mut model, recording, names, &allocs::rules(None)?);
+        side.add_allocs(place, &model);
     }
     if !mixed.is_empty() {
         side.notes.push(format!("{name}: its runs differ among themselves in {}", mixed.join(", ")));

@@ -1,0 +1,195 @@
+//! What memory is for: parameters, gradients, optimizer state, activations and the rest, by rules over stacks and by what
+//! outlives the phase of its birth.
+//!
+//! A tensor's memory has the category of its phase: that which is left when the phase ends, or that which passes within it.
+//! Everything else is told by its stack alone. The one invariant: the categories add up to the whole, at the peak, at the
+//! end and over all.
+
+mod check;
+mod stack;
+
+#[cfg(test)]
+mod tests;
+
+use nilometer_rules::{FrameRules, Role};
+use nilometer_trace::allocs::{Recording, Site};
+use nilometer_trace::symbols::Symbols;
+use rustc_hash::FxHashMap;
+
+use super::model::{Category, Confidence, Layer};
+use check::Sizes;
+use stack::{Meaning, Meanings};
+
+const PYTHON: &str = "Python objects";
+const FRAMEWORK: &str = "framework objects";
+const DATA: &str = "data";
+const IMPORT: &str = "code and import";
+const OTHER: &str = "other";
+
+/// A site, put into one or two categories.
+struct Sorted<'a> {
+    site: &'a Site,
+    /// What outlives its phase.
+    kept: String,
+    /// What does not.
+    passing: String,
+    kept_bytes: u64,
+    layer: Option<String>,
+    confidence: Confidence,
+}
+
+/// All categories, the largest at the peak first.
+pub fn build(recording: &Recording, symbols: &Symbols, rules: &FrameRules) -> Vec<Category> {
+    let mut meanings = Meanings::new(recording, symbols, rules);
+    let mut categories = Categories::default();
+    let kept: FxHashMap<u32, u64> = recording.about.kept.iter().map(|kept| (kept.site, kept.bytes)).collect();
+    let series: FxHashMap<u32, &[u64]> =
+        recording.series.iter().map(|series| (series.site, series.bytes.as_slice())).collect();
+    let mut sizes = Sizes::new(&recording.about.kept_sizes);
+    for (number, site) in (0..).zip(&recording.sites) {
+        let meaning = meanings.of(site);
+        sizes.see(number, &meaning);
+        let values = series.get(&number).copied().unwrap_or_default();
+        let phases = !recording.about.kept.is_empty();
+        let left = if phases { kept.get(&number).copied() } else { Some(guessed(site, &meaning, values)) };
+        let sorted = sort(site, meaning, left.unwrap_or(0), phases, rules);
+        categories.add(&sorted, values);
+    }
+    let mut all = categories.finish();
+    sizes.judge(&mut all);
+    all
+}
+
+/// Without phases: what was there at steps or in the end outlives its phase; what makes a model, and what a forward
+/// pass has at the peak, is taken for kept.
+fn guessed(site: &Site, meaning: &Meaning, values: &[u64]) -> u64 {
+    let later = values.get(values.len() / 2..).unwrap_or_default();
+    let at_steps = later.iter().copied().min().unwrap_or(0);
+    let seen = site.live.bytes.max(at_steps);
+    match meaning.role {
+        Some(Role::Init | Role::Forward) => site.peak.bytes.max(seen),
+        _ => seen,
+    }
+}
+
+fn sort<'a>(
+    site: &'a Site,
+    meaning: Meaning,
+    kept_bytes: u64,
+    phases: bool,
+    rules: &FrameRules,
+) -> Sorted<'a> {
+    let one = |category: &str, confidence| Sorted {
+        site,
+        kept: category.to_owned(),
+        passing: category.to_owned(),
+        kept_bytes: 0,
+        layer: None,
+        confidence,
+    };
+    let is_phase = |role: Role| (role as usize) < Role::PHASES;
+    match meaning.role {
+        Some(role) if meaning.payload && is_phase(role) => Sorted {
+            site,
+            kept: rules.category(role, true).to_owned(),
+            passing: rules.category(role, false).to_owned(),
+            kept_bytes,
+            layer: meaning.layer,
+            confidence: if phases { Confidence::High } else { Confidence::Low },
+        },
+        Some(role) if !is_phase(role) => one(rules.category(role, true), Confidence::High),
+        _ if meaning.linker => one(IMPORT, Confidence::High),
+        _ if meaning.interpreter => one(PYTHON, Confidence::High),
+        Some(_) => one(FRAMEWORK, Confidence::Medium),
+        // Tensors and arrays that the program's own code makes.
+        None if meaning.payload => one(DATA, Confidence::Low),
+        None => one(OTHER, Confidence::Low),
+    }
+}
+
+#[derive(Default)]
+struct Categories {
+    all: FxHashMap<String, Category>,
+}
+
+impl Categories {
+    fn add(&mut self, sorted: &Sorted<'_>, values: &[u64]) {
+        let Sorted { site, kept_bytes, .. } = sorted;
+        let kept = |bytes: u64| bytes.min(*kept_bytes);
+        let rest = |bytes: u64| bytes - bytes.min(*kept_bytes);
+        if sorted.kept == sorted.passing {
+            self.count(
+                &sorted.kept,
+                sorted,
+                [site.peak.bytes, site.live.bytes, 0, site.total.bytes],
+                values,
+                |it| it,
+            );
+            return;
+        }
+        let amounts = [kept(site.peak.bytes), kept(site.live.bytes), *kept_bytes, kept(site.total.bytes)];
+        self.count(&sorted.kept, sorted, amounts, values, kept);
+        let amounts = [rest(site.peak.bytes), rest(site.live.bytes), 0, rest(site.total.bytes)];
+        self.count(&sorted.passing, sorted, amounts, values, rest);
+    }
+
+    fn count(
+        &mut self,
+        name: &str,
+        sorted: &Sorted<'_>,
+        [peak, live, kept, total]: [u64; 4],
+        values: &[u64],
+        share: impl Fn(u64) -> u64,
+    ) {
+        if peak == 0 && live == 0 && kept == 0 && total == 0 {
+            return;
+        }
+        let category = self.all.entry(name.to_owned()).or_insert_with(|| Category {
+            category: name.to_owned(),
+            confidence: Confidence::High,
+            ..Category::default()
+        });
+        let add = |sum: &mut u64, bytes: u64| *sum = sum.saturating_add(bytes);
+        add(&mut category.peak_bytes, peak);
+        add(&mut category.live_end_bytes, live);
+        add(&mut category.kept_bytes, kept);
+        add(&mut category.cumulative_bytes, total);
+        if peak > 0 || kept > 0 {
+            category.confidence = category.confidence.min(sorted.confidence);
+        }
+        if category.step_bytes.len() < values.len() {
+            category.step_bytes.resize(values.len(), 0);
+        }
+        for (sum, bytes) in category.step_bytes.iter_mut().zip(values) {
+            add(sum, share(*bytes));
+        }
+        if let Some(layer) = &sorted.layer {
+            add_layer(&mut category.layers, layer, peak, kept);
+        }
+    }
+
+    fn finish(self) -> Vec<Category> {
+        let mut all: Vec<Category> = self.all.into_values().collect();
+        for category in &mut all {
+            category.layers.retain(|layer| layer.peak_bytes > 0 || layer.kept_bytes > 0);
+            category.layers.sort_by(|a, b| {
+                (b.peak_bytes, b.kept_bytes)
+                    .cmp(&(a.peak_bytes, a.kept_bytes))
+                    .then_with(|| a.layer.cmp(&b.layer))
+            });
+        }
+        all.sort_by(|a, b| b.peak_bytes.cmp(&a.peak_bytes).then_with(|| a.category.cmp(&b.category)));
+        all
+    }
+}
+
+fn add_layer(layers: &mut Vec<Layer>, name: &str, peak: u64, kept: u64) {
+    let place = layers.iter().position(|layer| layer.layer == name).unwrap_or_else(|| {
+        layers.push(Layer { layer: name.to_owned(), ..Layer::default() });
+        layers.len() - 1
+    });
+    if let Some(layer) = layers.get_mut(place) {
+        layer.peak_bytes = layer.peak_bytes.saturating_add(peak);
+        layer.kept_bytes = layer.kept_bytes.saturating_add(kept);
+    }
+}
