@@ -21,10 +21,14 @@ pub enum Role {
     Import = 7,
     /// Saving and loading.
     Checkpoint = 8,
+    /// Buffers of a library of kernels.
+    Workspace = 9,
+    /// What a training carries from step to step, where its parts cannot be told apart.
+    State = 10,
 }
 
 impl Role {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Init,
         Self::Forward,
         Self::Backward,
@@ -34,6 +38,8 @@ impl Role {
         Self::Compile,
         Self::Import,
         Self::Checkpoint,
+        Self::Workspace,
+        Self::State,
     ];
     /// Those that a training goes through again and again; their numbers are below this.
     pub const PHASES: usize = 4;
@@ -49,7 +55,14 @@ impl Role {
             Self::Compile => "compile",
             Self::Import => "import",
             Self::Checkpoint => "checkpoint",
+            Self::Workspace => "workspace",
+            Self::State => "state",
         }
+    }
+
+    /// Does it matter whether memory of it outlives something?
+    pub fn has_fate(self) -> bool {
+        (self as usize) < Self::PHASES || self == Self::State
     }
 
     /// The phase of this number.

@@ -118,7 +118,7 @@ fn read_allocs(path: &Path) -> Option<Allocs> {
     };
     let (recording, names) = (&read.recording, read.names.symbols());
     let mut allocs = model::build(recording, names, &Options::default());
-    if let Ok(rules) = super::allocs::rules(None) {
+    if let Ok(rules) = allocs::rules(None) {
         model::categorise(&mut allocs, recording, names, &rules);
     }
     allocs.saved = Some(load::short_path(path));

@@ -83,7 +83,17 @@ Allocate 3 MB GPU memory
 fn an_mxnet_log_has_the_totals_of_its_profiler() {
     let place = Place::new();
     place.write("rnn_1g.log", RNN_LOG);
-    let document = place.json(&["import", "rnn_1g.log", "-o", "out", "--json", "--title", "batch 2", "--charts", "svg,png,pdf"]);
+    let document = place.json(&[
+        "import",
+        "rnn_1g.log",
+        "-o",
+        "out",
+        "--json",
+        "--title",
+        "batch 2",
+        "--charts",
+        "svg,png,pdf",
+    ]);
     let log = &document["logs"][0];
     let mib = |value: f64| Value::from((value * f64::from(1 << 20)) as u64);
     // Added up by hand from the lines above.
@@ -111,7 +121,9 @@ fn an_mxnet_log_has_the_totals_of_its_profiler() {
     assert_eq!(analysis["in_arg"], serde_json::json!([4_194_304.0, ["(in_arg:source_embed_weight)."]]));
     let graphs = place.path("out/memory_analysis_graphs");
     let svg = fs::read_to_string(graphs.join("rnn_1g.log_ANALYSIS_mem_graph.svg")).unwrap();
-    for words in ["Memory profile: RNN, batch 2", ">Weights<", "total allocation 38.94 MB", "16.0 MiB (41.09%)"] {
+    for words in
+        ["Memory profile: RNN, batch 2", ">Weights<", "total allocation 38.94 MB", "16.0 MiB (41.09%)"]
+    {
         assert!(svg.contains(words), "{words}\n{svg}");
     }
     for (end, start) in [("pdf", &b"%PDF"[..]), ("png", b"\x89PNG")] {

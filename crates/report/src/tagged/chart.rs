@@ -70,5 +70,8 @@ fn bar(place: usize, category: &Category) -> Bar {
 fn model(name: &str) -> String {
     let lower = name.to_lowercase();
     let known = [("rnn", "RNN"), ("conv", "CONVOLUTIONAL"), ("tran", "TRANSFORMER")];
-    known.iter().find(|(part, _)| lower.contains(part)).map_or(lower.clone(), |(_, model)| (*model).to_owned())
+    known
+        .iter()
+        .find(|(part, _)| lower.contains(part))
+        .map_or(lower.clone(), |(_, model)| (*model).to_owned())
 }

@@ -41,13 +41,19 @@ fn the_analysis_is_what_the_scripts_store() {
 
 #[test]
 fn charts_have_shares_beside_names_and_small_ones_can_go() {
-    let draw = |charting: &Charting| svg::render(&chart(&tagged("conv_1g.log"), charting).unwrap(), Theme::Light);
+    let draw =
+        |charting: &Charting| svg::render(&chart(&tagged("conv_1g.log"), charting).unwrap(), Theme::Light);
     let all = draw(&Charting::default());
-    for words in ["CONVOLUTIONAL", "total allocation 6.00 MB", "3.00 MiB (50.00%)", ">Weights<", ">Workspace<"] {
+    for words in
+        ["CONVOLUTIONAL", "total allocation 6.00 MB", "3.00 MiB (50.00%)", ">Weights<", ">Workspace<"]
+    {
         assert!(all.contains(words), "{words}\n{all}");
     }
     let few = draw(&Charting { title: "<batch> 8".into(), min_percent: 20.0 });
-    assert!(few.contains("&lt;batch&gt; 8") && few.contains(">Weights<") && !few.contains(">Workspace<"), "{few}");
+    assert!(
+        few.contains("&lt;batch&gt; 8") && few.contains(">Weights<") && !few.contains(">Workspace<"),
+        "{few}"
+    );
     assert_eq!(chart(&tagged("x"), &Charting { min_percent: 99.0, ..Charting::default() }), None);
     let together = chart_together(&[tagged("b"), tagged("a"), tagged("c")], &Charting::default()).unwrap();
     let together = svg::render(&together, Theme::Light);

@@ -12,7 +12,7 @@ mod stack;
 mod tests;
 
 use nilometer_rules::{FrameRules, Role};
-use nilometer_trace::allocs::{Recording, Site};
+use nilometer_trace::allocs::{Recording, Site, special};
 use nilometer_trace::symbols::Symbols;
 use rustc_hash::FxHashMap;
 
@@ -50,7 +50,8 @@ pub fn build(recording: &Recording, symbols: &Symbols, rules: &FrameRules) -> Ve
         let meaning = meanings.of(site);
         sizes.see(number, &meaning);
         let values = series.get(&number).copied().unwrap_or_default();
-        let phases = !recording.about.kept.is_empty();
+        // Threads without Python are in no phase.
+        let phases = !recording.about.kept.is_empty() && site.python != special::NONE && meaning.role != Some(Role::State);
         let left = if phases { kept.get(&number).copied() } else { Some(guessed(site, &meaning, values)) };
         let sorted = sort(site, meaning, left.unwrap_or(0), phases, rules);
         categories.add(&sorted, values);
@@ -67,7 +68,7 @@ fn guessed(site: &Site, meaning: &Meaning, values: &[u64]) -> u64 {
     let at_steps = later.iter().copied().min().unwrap_or(0);
     let seen = site.live.bytes.max(at_steps);
     match meaning.role {
-        Some(Role::Init | Role::Forward) => site.peak.bytes.max(seen),
+        Some(Role::Init | Role::Forward) if values.is_empty() => site.peak.bytes.max(seen),
         _ => seen,
     }
 }
@@ -87,17 +88,16 @@ fn sort<'a>(
         layer: None,
         confidence,
     };
-    let is_phase = |role: Role| (role as usize) < Role::PHASES;
     match meaning.role {
-        Some(role) if meaning.payload && is_phase(role) => Sorted {
+        Some(role) if meaning.payload && role.has_fate() => Sorted {
             site,
             kept: rules.category(role, true).to_owned(),
             passing: rules.category(role, false).to_owned(),
             kept_bytes,
             layer: meaning.layer,
-            confidence: if phases { Confidence::High } else { Confidence::Low },
+            confidence: if phases { Confidence::High } else { Confidence::Medium },
         },
-        Some(role) if !is_phase(role) => one(rules.category(role, true), Confidence::High),
+        Some(role) if !role.has_fate() => one(rules.category(role, true), Confidence::High),
         _ if meaning.linker => one(IMPORT, Confidence::High),
         _ if meaning.interpreter => one(PYTHON, Confidence::High),
         Some(_) => one(FRAMEWORK, Confidence::Medium),

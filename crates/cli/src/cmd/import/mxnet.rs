@@ -124,7 +124,11 @@ fn write_charts(directory: &Path, all: &[Tagged], args: &MxnetArgs) -> Result<()
     fs::create_dir(&folder)?;
     let charting = Charting { title: args.title.clone(), min_percent: args.min_percent };
     if args.together {
-        return write_chart(&folder.join("memory_profile_graphs"), chart_together(all, &charting), &args.charts);
+        return write_chart(
+            &folder.join("memory_profile_graphs"),
+            chart_together(all, &charting),
+            &args.charts,
+        );
     }
     for tagged in all {
         let stem = folder.join(format!("{}{SUFFIX}_mem_graph", tagged.name));
