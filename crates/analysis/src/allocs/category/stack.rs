@@ -5,7 +5,7 @@
 
 use nilometer_rules::{FrameRules, Role};
 use nilometer_trace::allocs::{Frame, Recording, Site, Source};
-use nilometer_trace::symbols::{Library, Symbols};
+use nilometer_trace::symbols::{Library, NameId, Symbols};
 use rustc_hash::FxHashMap;
 
 use super::super::merge::{self, Role as Part};
@@ -40,6 +40,8 @@ pub struct Meanings<'a> {
     rules: &'a FrameRules,
     libraries: Vec<Option<&'a Library>>,
     natives: FxHashMap<(Option<u32>, u64), Named>,
+    /// By name: many addresses are of one function, and telling it is slow.
+    functions: FxHashMap<NameId, Named>,
     codes: FxHashMap<u32, Named>,
 }
 
@@ -47,8 +49,15 @@ impl<'a> Meanings<'a> {
     pub fn new(recording: &'a Recording, symbols: &'a Symbols, rules: &'a FrameRules) -> Self {
         let libraries =
             recording.modules.iter().map(|module| symbols.library(&module.path, &module.build_id)).collect();
-        let (natives, codes) = (FxHashMap::default(), FxHashMap::default());
-        Self { recording, symbols, rules, libraries, natives, codes }
+        Self {
+            recording,
+            symbols,
+            rules,
+            libraries,
+            natives: FxHashMap::default(),
+            functions: FxHashMap::default(),
+            codes: FxHashMap::default(),
+        }
     }
 
     pub fn of(&mut self, site: &Site) -> Meaning {
@@ -111,6 +120,7 @@ impl<'a> Meanings<'a> {
     fn native(&mut self, module: Option<u32>, address: u64) -> &Named {
         let (recording, rules, symbols) = (self.recording, self.rules, self.symbols);
         let library = module.and_then(|module| self.libraries.get(module as usize).copied().flatten());
+        let functions = &mut self.functions;
         self.natives.entry((module, address)).or_insert_with(|| {
             let path = module.and_then(|module| recording.modules.get(module as usize));
             let library_name = path.map_or("", |module| name::library(&module.path));
@@ -118,12 +128,23 @@ impl<'a> Meanings<'a> {
             let outer = places.last().map_or("", |place| symbols.name(place.function));
             let mut named = Named { part: Some(merge::role(outer, library_name)), ..Named::default() };
             for place in places {
-                let function = name::function(symbols.name(place.function));
-                named.role = named.role.or_else(|| rules.native(&function));
-                named.layer = named.layer.take().or_else(|| rules.native_layer(&function).map(str::to_owned));
-                named.payload |= rules.is_payload(&function);
+                let told = functions.entry(place.function);
+                let told = told.or_insert_with(|| tell(rules, symbols.name(place.function)));
+                named.role = named.role.or(told.role);
+                named.layer = named.layer.take().or_else(|| told.layer.clone());
+                named.payload |= told.payload;
             }
             named
         })
+    }
+}
+
+fn tell(rules: &FrameRules, raw: &str) -> Named {
+    let function = name::function(raw);
+    Named {
+        role: rules.native(&function),
+        layer: rules.native_layer(&function).map(str::to_owned),
+        payload: rules.is_payload(&function),
+        part: None,
     }
 }
