@@ -51,7 +51,9 @@ pub fn build(recording: &Recording, symbols: &Symbols, rules: &FrameRules) -> Ve
         sizes.see(number, &meaning);
         let values = series.get(&number).copied().unwrap_or_default();
         // Threads without Python are in no phase.
-        let phases = !recording.about.kept.is_empty() && site.python != special::NONE && meaning.role != Some(Role::State);
+        let phases = !recording.about.kept.is_empty()
+            && site.python != special::NONE
+            && meaning.role != Some(Role::State);
         let left = if phases { kept.get(&number).copied() } else { Some(guessed(site, &meaning, values)) };
         let sorted = sort(site, meaning, left.unwrap_or(0), phases, rules);
         categories.add(&sorted, values);
