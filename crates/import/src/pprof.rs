@@ -197,11 +197,10 @@ impl<'p> Book<'p> {
         sample.label.iter().find(|label| self.text(label.key) == key).map(|label| self.text(label.text))
     }
 
-    /// Innermost first; what is no buffer (a compiled program) has that as its first frame.
+    /// Innermost first; the first frame says what it is: a buffer where nothing is told, or a compiled program.
     fn stack(&self, sample: &Sample) -> Vec<Told> {
-        let kind = self.label(sample, "kind").filter(|kind| *kind != "buffer" && !kind.is_empty());
-        let mut frames: Vec<Told> =
-            kind.map(|kind| Told::named(&format!("({kind})"), "")).into_iter().collect();
+        let kind = self.label(sample, "kind").filter(|kind| !kind.is_empty()).unwrap_or("buffer");
+        let mut frames = vec![Told::named(&format!("({kind})"), "")];
         for location in sample.location_id.iter().filter_map(|id| self.locations.get(id)) {
             let library = self.mappings.get(&location.mapping_id).map(|mapping| self.text(mapping.filename));
             let library = library.filter(|name| !name.is_empty()).map(str::to_owned);
@@ -220,9 +219,6 @@ impl<'p> Book<'p> {
                     library: library.clone(),
                 });
             }
-        }
-        if frames.is_empty() {
-            frames.push(Told::named("(no stack)", ""));
         }
         frames
     }
