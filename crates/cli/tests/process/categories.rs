@@ -149,12 +149,11 @@ fn jax_has_what_it_carries_from_step_to_step() {
     let truth = trained.truth["parameters"] + trained.truth["state"] + 128 * 513 * 4;
     let found = trained.kept("train state");
     assert!(found.abs_diff(truth) * 100 <= truth, "{found} of {truth}: {:#}", trained.allocs["by_category"]);
-    // JAX's own profile of the same moment says so to the byte, and names the rest: compiled programs, a key and counters.
+    // JAX's own profile of the same moment says the same, with the loss and a key.
     let said = finish(&mut trained.lab.nilo(["import", "memory.prof", "-o", "profile"]));
     assert!(text(&said.stderr).contains("memory.prof is a jax profile"), "{}", text(&said.stderr));
     let profile =
         Trained { truth: trained.truth, allocs: document(&trained.lab, "profile"), lab: trained.lab };
     let found = profile.kept("train state");
     assert!((truth..truth + 1024).contains(&found), "{found} of {truth}: {:#}", profile.allocs["by_category"]);
-    assert!(profile.category("compile")["live_end_bytes"].as_u64().unwrap() > 0);
 }
