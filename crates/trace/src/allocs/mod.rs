@@ -215,11 +215,15 @@ pub struct About {
     pub steps: Vec<Step>,
     /// Turns of a training that the stacks tell: forward, backward, optimizer, forward again. How high memory rose in
     /// the phases of (evenly spaced) turns.
+    #[serde(skip_serializing_if = "is_zero")]
     pub turns: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub phase_peaks: Vec<PhasePeak>,
     /// What the sites of a phase had at most when it ended.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<Kept>,
     /// Sizes of the blocks of such sites when an optimizer began.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept_sizes: Vec<KeptSize>,
     /// By log2 of the size; by log2 of the life in nanoseconds (of blocks given back).
     pub sizes: Histogram,
@@ -250,6 +254,11 @@ pub struct Step {
 pub struct Point {
     pub at_ns: u64,
     pub live_bytes: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // the shape that serde asks for
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 /// The highest sum of live bytes of the tree during one phase.
