@@ -136,22 +136,14 @@ def summary(told):
 
 
 MEANING = """
-## What the data means
+## What the figures are
 
-- **Touched in a window** is what must be at hand to get through that much time without waiting for memory; resident minus touched
-  could be elsewhere. It is not the memory that the training needs: that is the touched of a window as long as an epoch.
-- **A longer window touches more** because the data set is read in a random order: each window adds the images that it draws. What
-  does not grow with the window is model, gradients, optimizer state and buffers; what grows is data. So the slope against the window
-  is the speed at which new data is needed, and the value at the shortest window is the core.
-- **A curve of reuse distances whose plateau falls with the window** says nothing about locality. A touch is one chunk in one window: in
-  longer windows a chunk that is used all the time is counted less often, first touches as often as before, so their share rises.
-- **More threads touch more in the same window** because more work is done in it, and because each thread has buffers of its own. Compare with the
-  seconds of an epoch: where these stop falling and the touched goes on rising, a thread costs memory and brings nothing.
-- **Large batches are noisy** where one step takes longer than a window: a window then sees one phase of a step (forward, backward, update),
-  and the next window another. Look at such a training by steps (`--per-step`).
-- **Filters**: executable mappings are some per cent of the touched here, and mappings below 4 pages are many and small. They save no time by
-  `clear_refs`, which walks all of a process anyway. See the rows: what a filter changes is what it leaves out.
-- **Controls**: what the interpreter and its imports touch while they do nothing is the floor that every row contains.
+- **Touched in a window** is what must be at hand to get through that much time without waiting for memory. It is not the memory that
+  the training needs: that is the touched of a window as long as an epoch.
+- **Reuse distance**: a touch is one chunk in one window. In longer windows a chunk that is used all the time is counted less often and
+  first touches as often as before, so the share of first touches rises with the window whatever the program does.
+- **Where one step takes longer than a window**, a window sees one phase of a step and the next window another: look by steps (`--per-step`).
+- **Controls**: what the interpreter and its imports touch while they do nothing is in every row.
 """
 
 
