@@ -155,5 +155,9 @@ fn jax_has_what_it_carries_from_step_to_step() {
     let profile =
         Trained { truth: trained.truth, allocs: document(&trained.lab, "profile"), lab: trained.lab };
     let found = profile.kept("train state");
-    assert!((truth..truth + 1024).contains(&found), "{found} of {truth}: {:#}", profile.allocs["by_category"]);
+    assert!(
+        (truth..truth + 1024).contains(&found),
+        "{found} of {truth}: {:#}",
+        profile.allocs["by_category"]
+    );
 }
