@@ -38,7 +38,7 @@ fn free_lists_are_what_the_interpreter_says() {
 fn what_an_optimizer_keeps_is_told_apart_to_the_byte() {
     let Some(torch) = python_with_torch() else { return };
     let lab = Lab::new();
-    for optimizer in ["adamw", "momentum", "plain", "own"] {
+    for optimizer in ["adamw", "plain", "own"] {
         let mut target =
             Dialogue::start(Command::new(&torch).arg(py_program("where_optimizer.py")).arg(optimizer));
         let told = ["weights", "gradients", "state"].map(|name| number_of(&target.line(), name));

@@ -14,7 +14,6 @@ class Own(torch.optim.SGD):
 
 make = {
     "adamw": lambda weights: torch.optim.AdamW(weights, lr=1e-3),
-    "momentum": lambda weights: torch.optim.SGD(weights, lr=1e-3, momentum=0.9),
     "plain": lambda weights: torch.optim.SGD(weights, lr=1e-3),
     "own": lambda weights: Own(weights, lr=1e-3, momentum=0.9),
 }[sys.argv[1]]
