@@ -60,9 +60,19 @@ struct Protector {
     scratch: u64,
 }
 
+impl Protector {
+    /// Whether the number is still what we opened: a new program (`exec`) has closed it, and may have given the number
+    /// and the address of the page to something of its own.
+    fn is_open(self, pid: i32) -> bool {
+        let target = std::fs::read_link(format!("/proc/{pid}/fd/{}", self.fd));
+        target.is_ok_and(|target| target.as_os_str() == "anon_inode:[userfaultfd]")
+    }
+}
+
 /// Opens a protector where there is none (any more: a new program closes it) and registers ranges; those that are of a
 /// kind that cannot be protected come back.
 fn protect(
+    pid: i32,
     lent: &Lent,
     known: Option<Protector>,
     news: &[Range<u64>],
@@ -73,7 +83,7 @@ fn protect(
         let first = news.first().map_or(Ok(()), |range| register(*protector, range));
         !first.is_err_and(|error| matches!(error.raw_os_error(), Some(EBADF | EFAULT | ENOTTY)))
     };
-    let protector = match known.filter(lives) {
+    let protector = match known.filter(|protector| protector.is_open(pid)).filter(lives) {
         Some(protector) => protector,
         None => open_protector(lent)?,
     };
@@ -172,8 +182,8 @@ impl Written {
         if news.is_empty() && self.protector.is_some() {
             return;
         }
-        let known = self.protector;
-        let done = errand::run(self.pid, |lent| protect(lent, known, &news));
+        let (pid, known) = (self.pid, self.protector);
+        let done = errand::run(pid, |lent| protect(pid, lent, known, &news));
         self.stopped_ns += done.stopped_ns;
         match done.result.and_then(|result| result.map_err(|error| error.to_string())) {
             Ok((protector, mut refused)) => {
@@ -197,13 +207,15 @@ impl Written {
 
     /// Closing the descriptor ends the protection.
     pub fn finish(&mut self) {
-        let Some(Protector { fd, scratch }) = self.protector.take() else { return };
-        if Proc::default().read_maps(self.pid, |_| ()).is_err() {
+        let pid = self.pid;
+        let Some(protector) = self.protector.take().filter(|protector| protector.is_open(pid)) else {
             return;
-        }
-        let done = errand::run(self.pid, |lent| {
-            let _ = lent.close(fd);
-            let _ = lent.unmap_scratch(scratch);
+        };
+        let done = errand::run(pid, |lent| {
+            if protector.is_open(pid) {
+                let _ = lent.close(protector.fd);
+                let _ = lent.unmap_scratch(protector.scratch);
+            }
         });
         self.stopped_ns += done.stopped_ns;
     }

@@ -410,3 +410,23 @@ fn a_process_that_ends_within_a_window_ends_the_looks() {
     let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
     assert_eq!(document["ended"], "the process ended");
 }
+
+/// What was opened in the target is gone with its program; the number may be a file of the next one.
+#[test]
+fn a_program_that_replaces_itself_keeps_its_files() {
+    let lab = Lab::new();
+    let next = "import os, time; fds = [os.open('/dev/null', os.O_WRONLY) for _ in range(40)]\n\
+                end = time.monotonic() + 1.5\n\
+                while time.monotonic() < end: [os.write(fd, b'x') for fd in fds]\n\
+                print('whole')";
+    // Long enough for a first window before it replaces itself.
+    let script = format!(
+        "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; exec {} -c \"$0\"",
+        crate::watched::python()
+    );
+    let mut nilo = lab.nilo(["pages", "--window", "100ms", "--duration", "30s", "--"]);
+    let output = crate::harness::finish(nilo.args(["sh", "-c", &script, next]));
+    let shown = crate::harness::text(&output.stdout) + &crate::harness::text(&output.stderr);
+    assert!(shown.contains("whole") && !shown.contains("Error"), "{shown}");
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+}
