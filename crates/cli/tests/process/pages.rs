@@ -425,8 +425,8 @@ fn a_program_that_replaces_itself_keeps_its_files() {
         crate::watched::python()
     );
     let mut nilo = lab.nilo(["pages", "--window", "100ms", "--duration", "30s", "--"]);
-    let output = crate::harness::finish(nilo.args(["sh", "-c", &script, next]));
-    let shown = crate::harness::text(&output.stdout) + &crate::harness::text(&output.stderr);
+    let output = finish(nilo.args(["sh", "-c", &script, next]));
+    let shown = text(&output.stdout) + &text(&output.stderr);
     assert!(shown.contains("whole") && !shown.contains("Error"), "{shown}");
     assert_eq!(output.status.code(), Some(0), "{shown}");
 }
