@@ -416,15 +416,15 @@ fn a_process_that_ends_within_a_window_ends_the_looks() {
 fn a_program_that_replaces_itself_keeps_its_files() {
     let lab = Lab::new();
     let next = "import os, time; fds = [os.open('/dev/null', os.O_WRONLY) for _ in range(40)]\n\
-                end = time.monotonic() + 1.5\n\
+                end = time.monotonic() + 3\n\
                 while time.monotonic() < end: [os.write(fd, b'x') for fd in fds]\n\
                 print('whole')";
     // Long enough for a first window before it replaces itself.
     let script = format!(
-        "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; exec {} -c \"$0\"",
+        "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exec {} -c \"$0\"",
         crate::watched::python()
     );
-    let mut nilo = lab.nilo(["pages", "--window", "100ms", "--duration", "30s", "--"]);
+    let mut nilo = lab.nilo(["pages", "--window", "100ms", "--duration", "1500ms", "--"]);
     let output = finish(nilo.args(["sh", "-c", &script, next]));
     let shown = text(&output.stdout) + &text(&output.stderr);
     assert!(shown.contains("whole") && !shown.contains("Error"), "{shown}");
