@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use nilometer_kernel::parse::maps::Mapping;
+use nilometer_kernel::parse::maps::{Mapping, parse_header};
 use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::clock::monotonic_ns;
 use nilometer_kernel::sys::pagemap::Pagemap;
@@ -31,6 +31,8 @@ pub(super) struct Splitter {
     seen: Vec<Range<u64>>,
     /// What was set.
     set: Vec<Range<u64>>,
+    /// What the target itself had left out of core dumps before us: not split, and left so.
+    own: Vec<Range<u64>>,
     mappings: u64,
     has_looked: bool,
     stopped_ns: u64,
@@ -46,6 +48,7 @@ impl Splitter {
             filters,
             seen: Vec::new(),
             set: Vec::new(),
+            own: Vec::new(),
             mappings: 0,
             has_looked: false,
             stopped_ns: 0,
@@ -57,7 +60,8 @@ impl Splitter {
     /// Notes a mapping with resident memory.
     pub fn see(&mut self, mapping: &Mapping<'_>, rss_bytes: u64) {
         self.mappings += 1;
-        if rss_bytes >= self.chunk_bytes && is_splittable(mapping, self.chunk_bytes) {
+        let is_own = self.own.iter().any(|own| own.start < mapping.end && mapping.start < own.end);
+        if rss_bytes >= self.chunk_bytes && is_splittable(mapping, self.chunk_bytes) && !is_own {
             self.seen.push(mapping.start..mapping.end);
         }
     }
@@ -80,6 +84,10 @@ impl Splitter {
     }
 
     fn look(&mut self) {
+        let smaps = std::fs::read_to_string(format!("/proc/{}/smaps", self.pid));
+        self.own = smaps.map(|text| parse_left_out(&text)).unwrap_or_default();
+        self.seen.clear();
+        self.mappings = 0;
         let (proc, filters) = (Proc::default(), self.filters.clone());
         let page = nilometer_kernel::sys::limits::page_bytes();
         let mut buffer = Vec::new();
@@ -162,10 +170,13 @@ impl Splitter {
         if set.is_empty() || Proc::default().read_maps(self.pid, |_| ()).is_err() {
             return;
         }
-        let spans = neighbours(set, self.chunk_bytes);
+        let (spans, own) = (neighbours(set, self.chunk_bytes), &self.own);
         let done = errand::run(self.pid, |lent| {
             for span in &spans {
                 let _ = lent.set_dumped(span, true);
+            }
+            for own in own.iter().filter(|own| spans.iter().any(|s| s.start < own.end && own.start < s.end)) {
+                let _ = lent.set_dumped(own, false);
             }
         });
         self.stopped_ns += done.stopped_ns;
@@ -178,6 +189,20 @@ impl Splitter {
     pub fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
+}
+
+/// Mappings with the flag `dd`: left out of core dumps.
+fn parse_left_out(smaps: &str) -> Vec<Range<u64>> {
+    let mut found = Vec::new();
+    let mut last = 0..0;
+    for line in smaps.lines() {
+        if let Some(flags) = line.strip_prefix("VmFlags:") {
+            found.extend(flags.split(' ').any(|flag| flag == "dd").then(|| last.clone()));
+        } else if let Some(mapping) = parse_header(line.as_bytes()) {
+            last = mapping.start..mapping.end;
+        }
+    }
+    found
 }
 
 /// Not the kernel's own, not what grows by faults, not what cannot be accessed.
@@ -210,7 +235,13 @@ fn neighbours(chunks: Vec<Range<u64>>, chunk_bytes: u64) -> Vec<Range<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nilometer_kernel::parse::maps::parse_header;
+
+    #[test]
+    fn what_is_left_out_of_dumps_is_known_by_its_flag() {
+        let smaps = "1000-9000 rw-p 0 00:00 0 \nRss: 4 kB\nVmFlags: rd wr mr dd \n\
+                     9000-a000 rw-p 0 00:00 0 \nVmFlags: rd wr mr ac \n";
+        assert_eq!(parse_left_out(smaps), std::slice::from_ref(&(0x1000..0x9000)));
+    }
 
     #[test]
     fn every_other_chunk_is_set_apart_within_the_range() {

@@ -430,3 +430,41 @@ fn a_program_that_replaces_itself_keeps_its_files() {
     assert!(shown.contains("whole") && !shown.contains("Error"), "{shown}");
     assert_eq!(output.status.code(), Some(0), "{shown}");
 }
+
+/// Secrets that a program keeps out of core dumps stay out, whatever is split around them.
+#[test]
+fn what_a_program_left_out_of_core_dumps_stays_so() {
+    let lab = Lab::new();
+    let program = "import mmap, sys\n\
+                   secret = mmap.mmap(-1, 16 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n\
+                   secret.madvise(mmap.MADV_DONTDUMP)\n\
+                   secret.write(b'x' * (16 << 20))\n\
+                   plain = bytearray(b'x') * (16 << 20)\n\
+                   print('ready', flush=True)\n\
+                   sys.stdin.read()";
+    let mut target = Dialogue::start(Command::new(crate::watched::python()).args(["-c", program]));
+    assert_eq!(target.line(), "ready");
+    let pid = target.pid().to_string();
+    let left_out = || -> Vec<String> {
+        let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
+        let mut range = "";
+        let is_left_out = |line: &str| line.starts_with("VmFlags:") && line.contains(" dd");
+        let mut found = Vec::new();
+        for line in smaps.lines() {
+            let first = line.split(' ').next().unwrap_or_default();
+            range = if first.contains('-') { first } else { range };
+            found.extend(is_left_out(line).then(|| range.to_owned()));
+        }
+        found
+    };
+    let before = left_out();
+    assert!(!before.is_empty());
+    let output = finish(
+        lab.nilo(["pages", &pid, "--split", "--window", "100ms", "--duration", "300ms"]).arg("--json"),
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["backend"], "split");
+    assert_eq!(left_out(), before);
+    assert_eq!(target.end().status.code(), Some(0));
+}

@@ -4,7 +4,7 @@
 //! end), and both are given back while it stands at a stop from which the kernel still restarts the call that was
 //! interrupted. The child is traced from its first moment and never runs; it is killed if we die. Between the first
 //! and the last of these steps our own death would leave the thread with wrong registers: that is the price, and why
-//! nothing does this unasked.
+//! whatever does this says so first and can be told not to.
 
 use std::io;
 
