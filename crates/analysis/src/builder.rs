@@ -27,7 +27,12 @@ use crate::unit::kib;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogEnding {
     Clean,
-    Cut { at_ns: u64, why: String },
+    /// It has not: the run goes on.
+    Running,
+    Cut {
+        at_ns: u64,
+        why: String,
+    },
 }
 
 /// The aggregators of one run. Feed all records in the order of the log, then [`finish`](Self::finish).
@@ -200,6 +205,11 @@ impl RunBuilder {
 
     /// Closes all aggregators.
     pub fn finish(self, ending: LogEnding) -> Run {
+        self.model(ending)
+    }
+
+    /// The model of what was seen so far; the records that follow may still be pushed.
+    pub fn model(&self, ending: LogEnding) -> Run {
         Closing::of(self, ending).run()
     }
 }

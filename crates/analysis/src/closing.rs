@@ -13,7 +13,7 @@ use crate::peak::Marks;
 use crate::quality;
 use crate::rhythm;
 use crate::stats::XY;
-use crate::step::{StepTracker, Steps};
+use crate::step::Steps;
 use crate::worker;
 
 /// Shorter runs get no verdict on growth over time.
@@ -21,8 +21,8 @@ const LEAST_SPAN_S: f64 = 5.0;
 const LEAST_LEVELS: usize = 30;
 
 /// A complete run with the results that several parts of the model need.
-pub(crate) struct Closing {
-    pub(crate) builder: RunBuilder,
+pub(crate) struct Closing<'b> {
+    pub(crate) builder: &'b RunBuilder,
     pub(crate) ending: LogEnding,
     pub(crate) steps: Steps,
     launcher_bytes: u64,
@@ -30,12 +30,12 @@ pub(crate) struct Closing {
     limit: Option<Limit>,
 }
 
-impl Closing {
-    pub(crate) fn of(mut builder: RunBuilder, ending: LogEnding) -> Self {
-        let steps = std::mem::replace(&mut builder.steps, StepTracker::new()).finish(&builder.clock);
+impl<'b> Closing<'b> {
+    pub(crate) fn of(builder: &'b RunBuilder, ending: LogEnding) -> Self {
+        let steps = builder.steps.clone().finish(&builder.clock);
         let own = builder.end.as_ref().map(|end| end.cost.rss_bytes);
         let launcher_bytes = builder.system.launcher_bytes().or(own).unwrap_or(0);
-        let peak = find_peak(&builder, launcher_bytes);
+        let peak = find_peak(builder, launcher_bytes);
         let limit = builder.limits.finish(peak.as_ref(), &builder.clock);
         let ending = with_manifest(ending, &builder.manifest);
         Self { builder, ending, steps, launcher_bytes, peak, limit }
@@ -104,13 +104,16 @@ impl Closing {
         let told = in_log.or(in_manifest);
         let mut exit = b.cause.finish(Scene {
             exit: told,
-            cut: self.ending != LogEnding::Clean,
+            cut: matches!(self.ending, LogEnding::Cut { .. }),
             limits: &b.limits,
             processes: &b.processes,
             last_s: b.clock.seconds(b.clock.last_ns()),
         });
         if self.is_imported() {
             exit.evidence = vec!["imported: there was no target".into()];
+        }
+        if self.ending == LogEnding::Running {
+            exit.evidence.clear(); // of what has not ended
         }
         exit
     }
@@ -151,6 +154,11 @@ impl Closing {
                 clean: true,
                 at_s: clock.seconds(clock.last_ns()),
                 why: "the run ended in order".into(),
+            },
+            LogEnding::Running => DataEnd {
+                clean: false,
+                at_s: clock.seconds(clock.last_ns()),
+                why: "it is still recorded".into(),
             },
             LogEnding::Cut { at_ns, why } => {
                 let at_ns = if *at_ns == 0 { clock.last_ns() } else { *at_ns };

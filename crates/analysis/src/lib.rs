@@ -23,6 +23,7 @@ pub mod heap;
 pub mod leak;
 pub mod ledger;
 mod limit;
+pub mod live;
 mod machine;
 mod made_of;
 pub mod metric;

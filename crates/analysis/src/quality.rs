@@ -12,7 +12,7 @@ const WIDE: f64 = 0.05;
 const FAR_S: f64 = 5.0;
 const SLOW: f64 = 1.5;
 
-pub(crate) fn doubts(closing: &Closing, run: &Run) -> Vec<Doubt> {
+pub(crate) fn doubts(closing: &Closing<'_>, run: &Run) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     doubts.extend(cut(closing, run));
     peak(run, &mut doubts);
@@ -22,7 +22,7 @@ pub(crate) fn doubts(closing: &Closing, run: &Run) -> Vec<Doubt> {
     doubts
 }
 
-fn cut(closing: &Closing, run: &Run) -> Option<Doubt> {
+fn cut(closing: &Closing<'_>, run: &Run) -> Option<Doubt> {
     let LogEnding::Cut { why, .. } = &closing.ending else { return None };
     Some(Doubt::Cut { at_s: run.data_end.at_s, why: why.clone() })
 }
@@ -63,7 +63,7 @@ fn maxrss(run: &Run) -> Option<Doubt> {
     told.map(|process| process.hwm_bytes).max().map(|bytes| Doubt::MaxrssAboveSamples { bytes })
 }
 
-fn sampling(closing: &Closing, run: &Run, doubts: &mut Vec<Doubt>) {
+fn sampling(closing: &Closing<'_>, run: &Run, doubts: &mut Vec<Doubt>) {
     let events = &closing.builder.events;
     let asked_ms = run.interval_ms.asked;
     if let Some(achieved_ms) = run.interval_ms.achieved.filter(|ms| *ms > asked_ms * SLOW && asked_ms > 0.0) {
@@ -86,7 +86,7 @@ fn sampling(closing: &Closing, run: &Run, doubts: &mut Vec<Doubt>) {
     }
 }
 
-fn listing(closing: &Closing, run: &Run, doubts: &mut Vec<Doubt>) {
+fn listing(closing: &Closing<'_>, run: &Run, doubts: &mut Vec<Doubt>) {
     let steps = &closing.steps;
     if steps.stride > 1 {
         doubts.push(Doubt::StepsThinned { stride: steps.stride, seen: steps.seen });

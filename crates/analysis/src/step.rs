@@ -34,7 +34,7 @@ struct Step {
     increment: i64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct StepTracker {
     kept: Thinned<Step>,
     current: Option<Step>,

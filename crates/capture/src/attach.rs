@@ -1,6 +1,7 @@
 //! Recordings of what already runs: one process and its tree, or the machine alone. Nothing is started,
 //! stopped or signalled.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use jiff::Zoned;
@@ -24,7 +25,7 @@ use crate::{Error, describe};
 /// Records `pid` and its descendants until it ends, a signal asks us to stop, or the duration is over.
 pub fn attach(options: &Options, pid: i32) -> Result<RunDirectory, Error> {
     let proc = Proc::default();
-    let pidfd = pidfd(pid).map_err(|source| no_process(pid, source))?;
+    let pidfd = open_process(pid)?;
     let arguments = proc.read_arguments(pid)?;
     let target = Target { argv: arguments.iter().map(Into::into).collect(), ..Target::default() };
     let name = rundir::command_name(&arguments);
@@ -46,6 +47,11 @@ fn keep_if(recorded: Result<(), Error>, directory: RunDirectory) -> Result<RunDi
         let _ = std::fs::remove_dir_all(&directory.path);
     }
     recorded.map(|()| directory)
+}
+
+/// A descriptor that tells its end.
+pub(crate) fn open_process(pid: i32) -> Result<OwnedFd, Error> {
+    pidfd(pid).map_err(|source| no_process(pid, source))
 }
 
 fn no_process(pid: i32, source: std::io::Error) -> Error {

@@ -51,6 +51,9 @@ impl Session {
         if let Some(allocs) = &self.allocs {
             allocs.stop(); // it stores what it has while we look at the system
         }
+        if let Some(metrics) = &mut self.metrics {
+            metrics.close(&self.recorder, self.exit.as_ref()); // they too
+        }
         if matches!(self.subject, Subject::Child(_)) {
             self.drain_relay();
             self.name_left_behind(ended_ns);
@@ -58,6 +61,9 @@ impl Session {
             self.note_remains();
         }
         self.collect_allocs();
+        if let Some(metrics) = self.metrics.take() {
+            self.manifest.notes.extend(metrics.finish());
+        }
         let helpers = self.retire_sentinel();
         let mut cost = self.recorder.cost(helpers);
         cost.pause_s = self.pause_ns as f64 / 1e9;

@@ -49,6 +49,8 @@ pub struct Member {
     pub arguments: Vec<String>,
     pub role: Role,
     pub sample: ProcessSample,
+    /// All of its address space, touched or not; not in the log.
+    pub address_space_bytes: u64,
     /// Highest VmHWM read so far; the kernel's own starts anew at `exec`.
     pub hwm_kib: u64,
     pub walk: Option<Walk>,
@@ -135,6 +137,7 @@ impl Member {
             arguments: proc.read_arguments(pid).unwrap_or_default(),
             role: Role { name: String::new(), evidence: String::new() },
             sample: ProcessSample { index, ..ProcessSample::default() },
+            address_space_bytes: stat.vsize,
             hwm_kib: 0,
             walk: None,
             walked_ns: 0,
@@ -205,6 +208,7 @@ impl Member {
         if pages.shared * self.page_kib != sample.file_kib + sample.shmem_kib || anon_kib < sample.anon_kib {
             return false;
         }
+        self.address_space_bytes = pages.size * self.page_kib * 1024;
         sample.anon_kib = anon_kib;
         sample.hwm_kib = sample.hwm_kib.max(sample.rss_kib());
         self.hwm_kib = self.hwm_kib.max(sample.hwm_kib);
@@ -235,6 +239,7 @@ impl Member {
         self.full_ns = now_ns;
         self.full_cpu_ns = self.cpu_ns;
         self.rss_pages = stat.rss_pages;
+        self.address_space_bytes = stat.vsize;
         self.parent_pid = stat.ppid;
         if stat.comm == self.comm {
             return Look::Alive;

@@ -2,7 +2,10 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use nilometer_metrics::Outlets;
 
 use crate::allocs::AllocOptions;
 use crate::heap_watch::Every;
@@ -51,6 +54,8 @@ pub struct Options {
     /// End after this long, or after so many samples (attach, record).
     pub duration: Option<Duration>,
     pub samples: Option<u64>,
+    /// Who is told the values while they are recorded.
+    pub outlets: Option<Arc<Outlets>>,
 }
 
 impl Default for Options {
@@ -78,6 +83,7 @@ impl Default for Options {
             grace: Duration::from_secs(5),
             duration: None,
             samples: None,
+            outlets: None,
         }
     }
 }

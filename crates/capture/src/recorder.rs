@@ -20,6 +20,7 @@ use nilometer_trace::{FORMAT_VERSION, TickRef};
 use crate::bounds::{Known, TreeBounds};
 use crate::options::Options;
 use crate::slow::Slow;
+use crate::store::Store;
 use crate::system::{Reading, System};
 use crate::tree::Tree;
 use crate::{
@@ -45,7 +46,7 @@ pub struct Recorder {
     proc: Proc,
     slow: Slow,
     bounds: TreeBounds,
-    log: LogWriter,
+    log: Box<dyn Store>,
     samples: Vec<ProcessSample>,
     out: Vec<Record>,
     interval_ns: u64,
@@ -69,7 +70,14 @@ pub struct Recorder {
 }
 
 impl Recorder {
+    /// Records into a run directory.
     pub fn start(directory: &Path, options: &Options, tree: Tree, system: System) -> Result<Self, Error> {
+        let log = LogWriter::create_with(directory, slots).map_err(|e| Error::Store(e.to_string()))?;
+        Ok(Self::over(Box::new(log), options, tree, system))
+    }
+
+    /// The same, with the records going wherever `log` takes them.
+    pub fn over(log: Box<dyn Store>, options: &Options, tree: Tree, system: System) -> Self {
         let now_ns = monotonic_ns();
         let mut recorder = Self {
             tree,
@@ -77,7 +85,7 @@ impl Recorder {
             proc: Proc::default(),
             slow: Slow::new(now_ns, options.walk_percent(), options.slow),
             bounds: TreeBounds::default(),
-            log: LogWriter::create_with(directory, slots).map_err(|e| Error::Store(e.to_string()))?,
+            log,
             samples: Vec::new(),
             out: Vec::new(),
             interval_ns: nanoseconds(options.interval),
@@ -109,7 +117,7 @@ impl Recorder {
         let columns = recorder.system.columns();
         recorder.append(&Record::Columns(columns));
         recorder.tree.care = Care::at_interval(recorder.interval_ns);
-        Ok(recorder)
+        recorder
     }
 
     /// The present interval: as asked, or stretched to keep the log small.
@@ -124,7 +132,7 @@ impl Recorder {
 
     /// Stores a record; a full disk is counted by the log and told in the report, never here.
     pub fn append(&mut self, record: &Record) {
-        let _ = self.log.append(record);
+        self.log.append(record);
     }
 
     pub fn event(&mut self, at_ns: u64, what: EventKind) {
@@ -136,7 +144,7 @@ impl Recorder {
         let now_ns = monotonic_ns();
         self.read_system(now_ns, 0, true);
         let tick = TickRef { at_ns: now_ns, phase, tree: None, system: self.system.values(), processes: &[] };
-        let _ = self.log.tick(tick);
+        self.log.tick(tick);
     }
 
     /// One full turn.
@@ -170,10 +178,9 @@ impl Recorder {
     fn store(&mut self, at_ns: u64, tree: Bounds, with_system: bool) {
         let system = if with_system { self.system.values() } else { &[] };
         let tree = (!self.samples.is_empty()).then_some(tree);
-        let _ =
-            self.log.tick(TickRef { at_ns, phase: Phase::During, tree, system, processes: &self.samples });
+        self.log.tick(TickRef { at_ns, phase: Phase::During, tree, system, processes: &self.samples });
         for record in self.out.drain(..) {
-            let _ = self.log.append(&record);
+            self.log.append(&record);
         }
     }
 
@@ -186,7 +193,7 @@ impl Recorder {
     /// New, changed and ended processes go to the log before the tick that uses them.
     pub fn log_changes(&mut self) {
         for record in self.tree.take_records() {
-            let _ = self.log.append(&record);
+            self.log.append(&record);
         }
     }
 
@@ -302,6 +309,11 @@ impl Recorder {
         (self.ticks, self.missed)
     }
 
+    /// When the last tick was, by the wall clock.
+    pub fn last_tick_realtime_ns(&self) -> u64 {
+        self.last_tick_ns.saturating_add_signed(self.clock_offset_ns)
+    }
+
     pub fn dropped(&self) -> Dropped {
         self.log.dropped()
     }
@@ -344,7 +356,7 @@ impl Recorder {
             missed_ticks: self.missed,
             cgroup_peak_bytes,
         };
-        let _ = self.log.finish(end);
+        self.log.finish(end);
     }
 }
 

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use nilometer_kernel::read::cgroup::OwnGroup;
-use nilometer_kernel::sys::clock::monotonic_ns;
+use nilometer_kernel::sys::clock::{monotonic_ns, realtime_ns};
 use nilometer_kernel::sys::limits::Usage;
 use nilometer_kernel::sys::poll::{PollSet, WaitList};
 use nilometer_kernel::sys::process::{Change, Wait, own_pid, wait_any};
@@ -20,6 +20,7 @@ use crate::forward::{self, Action, Arrival, decide, is_job_control_stop};
 use crate::heap_watch::HeapWatch;
 use crate::ledger_watch::LedgerWatch;
 use crate::marks::{Marks, parse_line};
+use crate::metrics::Teller;
 use crate::options::Options;
 use crate::recorder::Recorder;
 use crate::shm::SharedMemory;
@@ -75,6 +76,7 @@ pub(crate) struct Session {
     pub enough: Enough,
     pub allocs: Option<Allocs>,
     pub ledger: LedgerWatch,
+    pub metrics: Option<Teller>,
     pub started_ns: u64,
     /// Use of the binding limit when last words were last saved.
     pub last_words_bytes: u64,
@@ -97,6 +99,8 @@ impl Session {
         manifest: Manifest,
     ) -> Self {
         let heap = HeapWatch::new(options.heap, PathBuf::from(&manifest.directory));
+        let metrics =
+            options.outlets.as_ref().map(|outlets| Teller::start(outlets, &manifest, realtime_ns()));
         Self {
             directory: PathBuf::from(&manifest.directory),
             options: options.clone(),
@@ -123,6 +127,7 @@ impl Session {
             allocs: None,
             ledger: LedgerWatch::new(options.ledgers_in_force(), options.ledger_percent()),
             heap,
+            metrics,
             started_ns: 0,
             last_words_bytes: 0,
         }
@@ -163,6 +168,7 @@ impl Session {
             self.wait_and_answer(end_ns.map_or(due_ns, |end_ns| due_ns.min(end_ns)));
             if !self.is_over() && monotonic_ns() >= due_ns {
                 self.recorder.tick();
+                self.tell_metrics();
                 self.look_inside();
                 self.look_for_silent();
                 self.guard();
@@ -175,6 +181,12 @@ impl Session {
         }
         self.let_go();
         self.take_marks();
+    }
+
+    fn tell_metrics(&mut self) {
+        if let Some(metrics) = &mut self.metrics {
+            metrics.tick(&self.recorder);
+        }
     }
 
     /// Waits until `due_ns` or until something needs an answer, and gives it.
@@ -246,6 +258,7 @@ impl Session {
             "heap_tables": self.heap.tables(),
             "allocs": self.allocs.as_ref().map(Allocs::status),
             "ledgers": self.ledger.taken(),
+            "metrics": self.metrics.as_ref().and_then(|metrics| metrics.url.as_ref()),
             "tree": {"low_bytes": tree.low_kib * 1024, "high_bytes": tree.high_kib * 1024},
             "processes": processes,
         })
@@ -450,6 +463,9 @@ impl Session {
         };
         if let MarkKind::Step(number) = mark.what {
             self.heap.step();
+            if let Some(metrics) = &mut self.metrics {
+                metrics.step(number);
+            }
             self.enough.step(mark.pid);
             if let Some(allocs) = &self.allocs {
                 allocs.step(number, mark.at_ns);

@@ -302,6 +302,10 @@ impl System {
         Some((tightest.limit / 1024, used(tightest) / 1024))
     }
 
+    pub fn has_pressure(&self) -> bool {
+        self.pressure.is_some()
+    }
+
     /// Memory pressure, "some" over 10 s, in 1/100 %.
     pub fn pressure_centi(&self) -> u64 {
         self.pressure.map_or(0, |p| p.some.avg10)

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
     let done = match cli.verb {
         Some(Verb::Run(args)) => cmd::run::run(&args),
         Some(Verb::Attach(args)) => cmd::attach::attach(&args),
+        Some(Verb::Top(args)) => cmd::top::run(&args),
         Some(Verb::Record(args)) => cmd::attach::record(&args),
         Some(Verb::Heap(args)) => cmd::heap::run(&args),
         Some(Verb::Leak(args)) => cmd::leak::run(&args),

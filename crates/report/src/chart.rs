@@ -37,19 +37,35 @@ impl Chart<'_> {
         self.high.points.len() < 2
     }
 
-    pub(crate) fn render(&self, style: &Style) -> String {
-        let columns = style.columns() - LABEL_WIDTH - 2;
+    /// The chart alone with its axes, in so many columns and rows; none where that is too small.
+    pub(crate) fn rows(&self, width: usize, height: usize, style: &Style) -> Vec<String> {
+        let columns = width.saturating_sub(LABEL_WIDTH + 2);
+        if columns == 0 || height < 2 || self.is_empty() {
+            return Vec::new();
+        }
+        let plain = Style { color: false, ..*style };
+        let mut rows = self.body(columns, height - 1, &plain);
+        rows.push(self.time_axis(columns, &plain).trim_end().to_owned());
+        rows
+    }
+
+    fn body(&self, columns: usize, height: usize, style: &Style) -> Vec<String> {
         let (across, down) = if style.unicode { (2, 4) } else { (1, 1) };
         let top = self.top();
         let spans = self.spans(columns * across);
-        let canvas = self.draw(&spans, HEIGHT * down, top);
-        let title = style.paint(&style.safe(self.title), Tone::Strong);
+        let canvas = self.draw(&spans, height * down, top);
         let row = |row: usize| {
             let cells: String =
                 (0..columns).map(|column| cell(&canvas, column, row, style.unicode)).collect();
-            format!("{} {}", axis_label(row, top, style), cells).trim_end().to_owned() + "\n"
+            format!("{} {}", axis_label(row, height, top, style), cells).trim_end().to_owned()
         };
-        let rows: String = (0..HEIGHT).map(row).collect();
+        (0..height).map(row).collect()
+    }
+
+    pub(crate) fn render(&self, style: &Style) -> String {
+        let columns = style.columns() - LABEL_WIDTH - 2;
+        let title = style.paint(&style.safe(self.title), Tone::Strong);
+        let rows: String = self.body(columns, HEIGHT, style).into_iter().map(|row| row + "\n").collect();
         let indent = format!("\n{}", " ".repeat(LABEL_WIDTH + 1));
         let legend = fold(&style.safe(self.legend), columns).join(&indent);
         let legend = style.paint(&legend, Tone::Faint);
@@ -130,11 +146,11 @@ fn hold(values: &mut [Option<u64>]) {
 }
 
 /// The top, the middle and zero are labelled.
-fn axis_label(row: usize, top: u64, style: &Style) -> String {
+fn axis_label(row: usize, height: usize, top: u64, style: &Style) -> String {
     let label = match row {
         0 => text::bytes(top),
-        row if row == HEIGHT / 2 => text::bytes(top / 2),
-        row if row == HEIGHT - 1 => "0".into(),
+        row if row + 1 == height => "0".into(),
+        row if row == height / 2 => text::bytes(top / 2),
         _ => String::new(),
     };
     style.paint(&format!("{label:>LABEL_WIDTH$}"), Tone::Faint)

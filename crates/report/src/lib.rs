@@ -26,6 +26,7 @@ mod table;
 pub mod tagged;
 pub mod term;
 pub mod text;
+pub mod top;
 
 pub use layout::Style;
 

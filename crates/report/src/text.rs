@@ -81,6 +81,25 @@ pub fn ascii(text: &str) -> String {
     plain
 }
 
+/// The same in as many columns: what is already ASCII stays, our own signs are one character.
+pub(crate) fn ascii_keeping_width(text: &str) -> String {
+    let plain = |c: char| match c {
+        '·' => '|',
+        '▼' => 'v',
+        '↑' => '^',
+        '↓' => 'v',
+        '→' => '>',
+        '±' => '~',
+        '–' => '-',
+        '×' => 'x',
+        '≈' => '~',
+        '…' => '.',
+        c if c.is_ascii() => c,
+        _ => '?',
+    };
+    text.chars().map(plain).collect()
+}
+
 /// The name of a signal where it is one that ends processes.
 pub fn signal(number: i32) -> String {
     let name = match number {

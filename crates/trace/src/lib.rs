@@ -7,6 +7,7 @@
 pub mod allocs;
 mod columns;
 pub mod error;
+pub mod follow;
 pub mod frame;
 pub mod heap;
 pub mod ledger;
@@ -22,6 +23,7 @@ pub mod tick;
 mod varint;
 
 pub use error::Error;
+pub use follow::Follower;
 pub use log::LogWriter;
 pub use manifest::Manifest;
 pub use reader::{Ending, Reader};

@@ -313,7 +313,7 @@ impl Iterator for Reader {
 }
 
 /// Written without closing the open block of ticks; see `log`.
-fn is_early(record: &Record) -> bool {
+pub(crate) fn is_early(record: &Record) -> bool {
     matches!(
         record,
         Record::Shares(_) | Record::Kinds(_) | Record::Mark(_) | Record::HeapTable(_) | Record::Ledger(_)
@@ -326,7 +326,7 @@ struct Version {
 }
 
 /// Looks at nothing but the version: the rest of a newer header may have another shape.
-fn refuse_newer(kind: Kind, payload: &[u8]) -> Result<(), Error> {
+pub(crate) fn refuse_newer(kind: Kind, payload: &[u8]) -> Result<(), Error> {
     if kind != Kind::Header {
         return Ok(());
     }
@@ -338,7 +338,7 @@ fn refuse_newer(kind: Kind, payload: &[u8]) -> Result<(), Error> {
     }
 }
 
-fn read_open_block(path: &Path) -> Result<Vec<u8>, Error> {
+pub(crate) fn read_open_block(path: &Path) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     match File::open(path).and_then(|file| file.take(2 * SLOT_BYTES).read_to_end(&mut bytes)) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -349,7 +349,7 @@ fn read_open_block(path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 /// The later of the two slots: one may be torn, or hold the tick before.
-fn newest_open_block(file: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn newest_open_block(file: &[u8]) -> Option<Vec<u8>> {
     let slot = |bytes| {
         let frame = Frame::decode(bytes)?;
         (frame.known_kind() == Some(Kind::Ticks)).then_some(frame.payload)

@@ -15,7 +15,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("native", &["image", "trace"]),
     ("trace", &["ring"]),
     ("rules", &[]),
-    ("capture", &["ring", "kernel", "image", "cpython", "native", "trace", "rules"]),
+    ("metrics", &[]),
+    ("capture", &["ring", "kernel", "image", "cpython", "native", "trace", "rules", "metrics"]),
     ("import", &["trace"]),
     ("analysis", &["trace", "rules"]),
     ("tables", &["trace", "analysis"]),
@@ -24,7 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "ring", "embed", "kernel", "image", "cpython", "native", "trace", "capture", "import",
-            "analysis", "tables", "report", "rules",
+            "analysis", "tables", "report", "rules", "metrics",
         ],
     ),
     // For tests only: nobody may depend on it otherwise.

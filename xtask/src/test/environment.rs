@@ -20,6 +20,7 @@ pub fn ensure_all() -> Result<bool> {
     for name in FRAMEWORKS {
         make("crates/cli/tests/programs/framework_env.sh", "", name)?;
     }
+    make("crates/cli/tests/programs/monitoring.sh", "", "monitoring")?;
     Ok(true)
 }
 

@@ -7,10 +7,12 @@ pub mod heap;
 pub mod import;
 pub mod leak;
 pub mod ledger;
+pub mod metrics;
 pub mod pages;
 pub mod plot;
 pub mod report;
 pub mod sweep;
+pub mod top;
 pub mod value;
 
 use std::ffi::OsString;
@@ -32,6 +34,7 @@ const EXAMPLES: &str = "\
 Examples:
   nilo run -- python train.py              how high, will it fit, does it grow?
   nilo run --interval 10ms -- ./a.out      look closer
+  nilo top                                 what is happening now?
   nilo heap 4711                           which objects, held by whom?
   nilo where 4711                          why is RSS larger than my tensors?
   nilo pages 4711                          how much of it is really touched?
@@ -99,6 +102,7 @@ pub fn run_args(command: &[OsString]) -> Option<RunArgs> {
 pub enum Verb {
     Run(RunArgs),
     Attach(AttachArgs),
+    Top(top::TopArgs),
     Record(RecordArgs),
     Heap(heap::HeapArgs),
     Where(ledger::WhereArgs),
@@ -185,6 +189,8 @@ pub struct RecordingArgs {
     /// Largest size of the recording; the interval is stretched to stay below
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
     pub max_log: u64,
+    #[command(flatten)]
+    pub metrics: metrics::MetricsArgs,
 }
 
 /// How deep to look

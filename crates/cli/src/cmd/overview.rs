@@ -133,7 +133,7 @@ fn look(
 }
 
 /// Secrets masked, and the program without its directory: what it runs is of interest.
-fn command_line(arguments: &[String]) -> String {
+pub fn command_line(arguments: &[String]) -> String {
     let mut shown = mask_arguments(arguments);
     if let Some(program) = shown.first_mut() {
         *program = program.rsplit('/').next().unwrap_or_default().to_owned();
@@ -148,7 +148,7 @@ pub fn is_python(program: &str) -> bool {
     version.is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | 't' | 'd')))
 }
 
-fn read_uptime(proc: &Proc) -> Option<f64> {
+pub fn read_uptime(proc: &Proc) -> Option<f64> {
     let text = std::fs::read_to_string(proc.root().join("uptime")).ok()?;
     text.split_whitespace().next()?.parse().ok()
 }
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn every_row_fits_80_columns_and_only_verbs_that_exist_are_named() {
         assert!(questions(|_| true).lines().all(|line| line.chars().count() <= 80));
-        assert!(!questions(args::has_verb).contains("nilo top"));
+        assert!(!questions(|verb| verb != "top").contains("nilo top"));
         assert!(questions(args::has_verb).contains("nilo import FILE"));
     }
 

@@ -12,7 +12,7 @@ use nilometer_capture::options::Target;
 use nilometer_capture::watchdog::Limits;
 use nilometer_capture::{Error, Options};
 
-use super::{exit, tell, tracker};
+use super::{exit, metrics, tell, tracker};
 use crate::args::allocs::AllocArgs;
 use crate::args::{DepthArgs, LedgerKind, LimitArgs, RecordingArgs, RunArgs};
 use crate::talk::Failure;
@@ -28,7 +28,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     // Where no folder may hold the tracker it is in memory, as long as this is there.
     let tracker = args.allocs.allocs.map(|_| tracker::unpack()).transpose()?;
     let allocs = tracker.as_ref().and_then(|tracker| allocs(&args.allocs, &tracker.preload));
-    let options = Options { allocs, ..options(args) };
+    let outlets = metrics::outlets(&args.recording.metrics, args.telling.quiet)?;
+    let options = Options { allocs, outlets, ..options(args) };
     let outcome = launch::run(&options, target).map_err(failure)?;
     tell::tell(&args.telling, &outcome.directory, outcome.fallback.as_deref());
     Ok(exit_code(&outcome))

@@ -43,6 +43,7 @@ mod heap_target;
 mod heap_torch;
 
 mod leak;
+mod metrics;
 mod pages;
 mod where_ledger;
 mod where_parts;
@@ -52,6 +53,7 @@ mod allocs;
 mod categories;
 mod compare;
 mod sweep;
+mod top;
 
 mod attach;
 mod control;

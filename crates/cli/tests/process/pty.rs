@@ -116,6 +116,16 @@ impl Terminal {
         code
     }
 
+    /// The process at the far end.
+    pub fn pid(&self) -> i32 {
+        self.child.process_id().expect("it runs") as i32
+    }
+
+    /// Every byte that was shown so far.
+    pub fn shown(&self) -> Vec<u8> {
+        self.screen.shown.lock().expect("screen").bytes.clone()
+    }
+
     pub fn resize(&self, rows: u16, columns: u16) {
         self.master.resize(size(rows, columns)).expect("resize");
     }

@@ -52,6 +52,16 @@ impl Mask {
         }
     }
 
+    /// These signals and no others.
+    pub fn of(numbers: &[i32]) -> Self {
+        let mut set = set_of(0);
+        for number in numbers {
+            // SAFETY: the set is initialised; a bad number leaves it as it is.
+            unsafe { libc::sigaddset(&raw mut set, *number) };
+        }
+        Self(set)
+    }
+
     /// Blocks these signals in this thread and returns the mask of before.
     pub fn block(&self) -> std::io::Result<Self> {
         let mut old = MaybeUninit::<libc::sigset_t>::uninit();

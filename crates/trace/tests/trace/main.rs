@@ -1,6 +1,7 @@
 //! The crate from outside: real files, cut and damaged logs, a full disk, the kept bytes.
 
 #[cfg(test)]
+mod following;
 mod full_disk;
 #[cfg(test)]
 mod golden;

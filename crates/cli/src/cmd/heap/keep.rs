@@ -40,7 +40,8 @@ fn write_device(graph: &Graph, file: &Path) -> Result<(), heap::Error> {
     heap::write(graph, OpenOptions::new().write(true).open(file)?)
 }
 
-fn write_whole(graph: &Graph, file: &Path) -> Result<(), heap::Error> {
+/// A file for its owner alone, that has its name when it is whole.
+pub fn write_whole(graph: &Graph, file: &Path) -> Result<(), heap::Error> {
     let temporary = temporary_name(file);
     let written = write_new(graph, &temporary).and_then(|()| Ok(fs::rename(&temporary, file)?));
     if written.is_err() {

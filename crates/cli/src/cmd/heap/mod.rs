@@ -3,7 +3,7 @@
 //! Every reading is the same: a target becomes a graph ([`source`]), options select objects of it ([`select`]), a model
 //! is made and shown. What a process, a core and a snapshot can tell is told alike.
 
-mod keep;
+pub mod keep;
 pub mod kin;
 mod progress;
 pub mod recorder;

@@ -18,7 +18,7 @@ use nilometer_capture::{Options, attach};
 use nilometer_report::leak::{self as screen, json, junit};
 
 use super::run::{environment, failure, limits, recording_options};
-use super::{exit, load};
+use super::{exit, load, metrics};
 use crate::args::leak::LeakArgs;
 use crate::talk::{self, Failure};
 
@@ -109,6 +109,7 @@ fn launch(args: &LeakArgs) -> Result<Recorded, Failure> {
         environment: environment(),
         stdout_to_stderr: args.json == Some(None),
     };
+    options.outlets = metrics::outlets(&args.recording.metrics, args.quiet)?;
     let outcome = launch::run(&options, target).map_err(failure)?;
     Ok(Recorded { directory: outcome.directory, guarded: outcome.exit.ended_by.is_some(), own: true })
 }
@@ -118,7 +119,8 @@ fn watch(args: &LeakArgs, pid: i32) -> Result<Recorded, Failure> {
     if !args.quiet {
         talk::say(&format!("watching {pid} for {:.0} s; Ctrl-C judges earlier", duration.as_secs_f64()));
     }
-    let options = Options { duration: Some(duration), ..options(args) };
+    let outlets = metrics::outlets(&args.recording.metrics, args.quiet)?;
+    let options = Options { duration: Some(duration), outlets, ..options(args) };
     let done = attach::attach(&options, pid).map_err(failure)?;
     Ok(Recorded { directory: done.path, guarded: false, own: true })
 }
