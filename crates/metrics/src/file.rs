@@ -1,4 +1,4 @@
-//! The textfile for node_exporter: a whole file each time, put in place by a rename.
+//! The textfile for `node_exporter`: a whole file each time, put in place by a rename.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,20 +43,15 @@ impl MetricsFile {
         let mut why = String::new();
         loop {
             let closing = slot.wait(PERIOD);
-            let Some(snapshot) = slot.latest() else {
-                if closing {
-                    break;
-                } else {
-                    continue;
-                };
-            };
-            if (closing || last_tick != Some(snapshot.ticks))
-                && let Err(error) = self.write(&prometheus::render(&snapshot))
-            {
-                failures += 1;
-                why = error.to_string();
+            // The same tick again says nothing new, unless it is the last word.
+            let news = slot.latest().filter(|latest| closing || last_tick != Some(latest.ticks));
+            if let Some(latest) = news {
+                last_tick = Some(latest.ticks);
+                if let Err(error) = self.write(&prometheus::render(&latest)) {
+                    failures += 1;
+                    why = error.to_string();
+                }
             }
-            last_tick = Some(snapshot.ticks);
             if closing {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Prometheus' text format 0.0.4, as node_exporter's textfile collector and every scraper read it.
+//! Prometheus' text format 0.0.4, as `node_exporter`'s textfile collector and every scraper read it.
 //!
 //! No time stamps: the textfile collector refuses them; `nilo_tick_time_seconds` tells when the values were read.
 

@@ -46,10 +46,10 @@ impl Variables<'_> {
         self.get(&format!("OTEL_EXPORTER_OTLP_METRICS_{what}"))
             .or_else(|| self.get(&format!("OTEL_EXPORTER_OTLP_{what}")))
     }
+}
 
-    fn milliseconds(&self, value: Option<String>) -> Option<Duration> {
-        value?.trim().parse().ok().filter(|ms| *ms > 0).map(Duration::from_millis)
-    }
+fn milliseconds(value: Option<String>) -> Option<Duration> {
+    value?.trim().parse().ok().filter(|ms| *ms > 0).map(Duration::from_millis)
 }
 
 impl Collector {
@@ -75,8 +75,8 @@ impl Collector {
             url,
             headers: parse_pairs(&variables.of_signal("HEADERS").unwrap_or_default())?,
             attributes: attributes(variables),
-            period: variables.milliseconds(period).unwrap_or(PERIOD),
-            timeout: variables.milliseconds(variables.of_signal("TIMEOUT")).unwrap_or(TIMEOUT),
+            period: milliseconds(period).unwrap_or(PERIOD),
+            timeout: milliseconds(variables.of_signal("TIMEOUT")).unwrap_or(TIMEOUT),
         })
     }
 
@@ -179,16 +179,9 @@ fn decode(text: &str) -> String {
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
         let hex = after.get(..2).filter(|_| *first == b'%').and_then(|hex| std::str::from_utf8(hex).ok());
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
+        let decoded = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(decoded.unwrap_or(*first));
+        rest = if decoded.is_some() { after.get(2..).unwrap_or_default() } else { after };
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -85,14 +85,12 @@ pub fn ascii(text: &str) -> String {
 pub(crate) fn ascii_keeping_width(text: &str) -> String {
     let plain = |c: char| match c {
         '·' => '|',
-        '▼' => 'v',
+        '▼' | '↓' => 'v',
         '↑' => '^',
-        '↓' => 'v',
         '→' => '>',
-        '±' => '~',
+        '±' | '≈' => '~',
         '–' => '-',
         '×' => 'x',
-        '≈' => '~',
         '…' => '.',
         c if c.is_ascii() => c,
         _ => '?',

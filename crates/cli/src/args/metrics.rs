@@ -8,7 +8,7 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Metrics")]
 pub struct MetricsArgs {
-    /// Write a Prometheus textfile every second, for node_exporter; FILE ends in .prom
+    /// Write a Prometheus textfile every second, for `node_exporter`; FILE ends in .prom
     #[arg(long, value_name = "FILE")]
     pub metrics_file: Option<PathBuf>,
     /// Serve GET /metrics for Prometheus, on this machine alone unless an address is told; port 0 is a

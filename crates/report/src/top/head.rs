@@ -9,13 +9,15 @@ use crate::{sentence, text};
 /// Findings that are about a recording that has ended.
 const AT_THE_END: [&str; 4] = ["after", "doubt", "cost", "saved"];
 
+const LONGEST_COMMAND: usize = 40;
+
 pub(super) fn headline(state: &State, content: &Content<'_>, style: &Style) -> String {
     let mut parts = match content {
         Content::List(all) => list(all.len()),
         Content::Run(view) => run(view, style),
     };
     if state.paused {
-        parts.insert(1, "paused".into());
+        parts.insert(0, "paused".into());
     }
     style.safe(&parts.join(" · "))
 }
@@ -27,14 +29,15 @@ fn list(count: usize) -> Vec<String> {
 /// The amount and its rate first: a narrow screen shows no more.
 fn run(view: &View, style: &Style) -> Vec<String> {
     let run = &view.run;
-    let mut parts = vec![style.shorten(&format!("nilo top: {}", run.command.join(" ")), 48)];
+    let now = view.now_bytes.filter(|_| view.progress == Progress::Runs);
+    let mut parts: Vec<String> = now.map(|now| level(now, view.rate)).into_iter().collect();
     parts.push(match &view.progress {
         Progress::Runs => "runs".into(),
         Progress::Ended => sentence::ending(run),
         Progress::Lost(why) => why.clone(),
     });
-    parts.extend(view.now_bytes.filter(|_| view.progress == Progress::Runs).map(|now| level(now, view.rate)));
     parts.extend(view.step.map(|step| format!("step {}", text::count(step))));
+    parts.push(style.shorten(&run.command.join(" "), LONGEST_COMMAND));
     parts.push(text::duration(run.duration_s));
     parts.push(text::counted(run.processes_seen, "process", "processes"));
     parts

@@ -201,12 +201,9 @@ impl State {
     fn snapshot(&mut self, content: &Content<'_>) -> Effect {
         let rows = entry::visible(self, content);
         let pid = self.chosen_pid(&rows).or_else(|| entry::largest(content));
-        match pid {
-            Some(pid) => Effect::Snapshot(pid),
-            None => {
-                self.message = Some("no process is there to take a snapshot of".into());
-                Effect::Draw
-            }
+        if pid.is_none() {
+            self.message = Some("no process is there to take a snapshot of".into());
         }
+        pid.map_or(Effect::Draw, Effect::Snapshot)
     }
 }

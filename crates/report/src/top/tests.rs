@@ -107,7 +107,7 @@ fn a_run_on_the_smallest_screens() {
     let view = view();
     let content = Content::Run(&view);
     insta::assert_snapshot!(frame(&content, &State::default(), (20, 5)));
-    assert_eq!(frame(&content, &State::default(), (1, 1)), "n\n");
+    assert_eq!(frame(&content, &State::default(), (1, 1)), "6\n", "6.25 GiB");
     assert!(frame(&content, &State::default(), (40, 2)).ends_with("q quit  ? keys  p pause  s snapshot\n"));
 }
 

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod following;
+#[cfg(test)]
 mod full_disk;
 #[cfg(test)]
 mod golden;
