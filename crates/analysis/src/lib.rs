@@ -42,6 +42,7 @@ pub mod sweep;
 mod system;
 pub mod tagged;
 pub mod text;
+pub mod timeline;
 mod tracked;
 mod unit;
 mod unseen;

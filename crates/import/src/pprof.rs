@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use std::io::Read as _;
 
 use flate2::read::GzDecoder;
-use prost::Message;
+use nilometer_wire::Message as _;
+use nilometer_wire::pprof::{Function, Location, Mapping, Profile, Sample};
 
 use crate::error::Error;
 use crate::sites::Sites;
@@ -17,90 +18,6 @@ use crate::time::FIRST_NS;
 const MOST_BYTES: u64 = 512 << 20;
 const SHAPE: &str = "write one with jax.profiler.save_device_memory_profile(\"memory.prof\")";
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-
-/// Field numbers are those of pprof's `profile.proto`.
-#[derive(Clone, PartialEq, Message)]
-struct Profile {
-    #[prost(message, repeated, tag = "1")]
-    sample_type: Vec<ValueType>,
-    #[prost(message, repeated, tag = "2")]
-    sample: Vec<Sample>,
-    #[prost(message, repeated, tag = "3")]
-    mapping: Vec<Mapping>,
-    #[prost(message, repeated, tag = "4")]
-    location: Vec<Location>,
-    #[prost(message, repeated, tag = "5")]
-    function: Vec<Function>,
-    #[prost(string, repeated, tag = "6")]
-    string_table: Vec<String>,
-    #[prost(int64, tag = "9")]
-    time_nanos: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ValueType {
-    #[prost(int64, tag = "1")]
-    kind: i64,
-    #[prost(int64, tag = "2")]
-    unit: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Sample {
-    /// Innermost first.
-    #[prost(uint64, repeated, tag = "1")]
-    location_id: Vec<u64>,
-    #[prost(int64, repeated, tag = "2")]
-    value: Vec<i64>,
-    #[prost(message, repeated, tag = "3")]
-    label: Vec<Label>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Label {
-    #[prost(int64, tag = "1")]
-    key: i64,
-    #[prost(int64, tag = "2")]
-    text: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Mapping {
-    #[prost(uint64, tag = "1")]
-    id: u64,
-    #[prost(int64, tag = "5")]
-    filename: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Location {
-    #[prost(uint64, tag = "1")]
-    id: u64,
-    #[prost(uint64, tag = "2")]
-    mapping_id: u64,
-    #[prost(uint64, tag = "3")]
-    address: u64,
-    #[prost(message, repeated, tag = "4")]
-    line: Vec<Line>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Line {
-    #[prost(uint64, tag = "1")]
-    function_id: u64,
-    #[prost(int64, tag = "2")]
-    line: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Function {
-    #[prost(uint64, tag = "1")]
-    id: u64,
-    #[prost(int64, tag = "2")]
-    name: i64,
-    #[prost(int64, tag = "4")]
-    filename: i64,
-}
 
 /// Could a file that begins so be one?
 pub(crate) fn is_profile(head: &[u8]) -> bool {
@@ -227,6 +144,7 @@ impl<'p> Book<'p> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nilometer_wire::pprof::{Label, Line, ValueType};
 
     fn profile() -> Profile {
         let texts = [

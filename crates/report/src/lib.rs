@@ -7,6 +7,7 @@
 pub mod allocs;
 mod chart;
 pub mod compare;
+pub mod export;
 mod figure;
 pub mod heap;
 mod hint;

@@ -17,10 +17,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("rules", &[]),
     ("metrics", &[]),
     ("capture", &["ring", "kernel", "image", "cpython", "native", "trace", "rules", "metrics"]),
-    ("import", &["trace"]),
+    ("wire", &[]),
+    ("import", &["trace", "wire"]),
     ("analysis", &["trace", "rules"]),
     ("tables", &["trace", "analysis"]),
-    ("report", &["analysis"]),
+    ("report", &["analysis", "wire"]),
     (
         "cli",
         &[

@@ -10,6 +10,7 @@ mod group;
 mod merge;
 pub mod model;
 mod name;
+pub mod profile;
 mod quality;
 mod stack;
 mod sum;
@@ -110,13 +111,22 @@ pub fn each_stack(
 }
 
 fn collect<'a>(recording: &'a Recording, symbols: &'a Symbols, internals: bool) -> Stacked<'a> {
+    collect_where(recording, symbols, internals, |_| true)
+}
+
+fn collect_where<'a>(
+    recording: &'a Recording,
+    symbols: &'a Symbols,
+    internals: bool,
+    keep: impl Fn(&nilometer_trace::allocs::Site) -> bool,
+) -> Stacked<'a> {
     let mut frames = Frames::new(recording, symbols);
     let series: FxHashMap<u32, &[u64]> =
         recording.series.iter().map(|series| (series.site, series.bytes.as_slice())).collect();
     let (mut trie, mut stacks) = (Trie::default(), Stacks::default());
     let mut sums: Vec<(NodeId, Sum)> = Vec::new();
     let mut known: FxHashMap<NodeId, usize> = FxHashMap::default();
-    for (index, site) in recording.sites.iter().enumerate() {
+    for (index, site) in recording.sites.iter().enumerate().filter(|(_, site)| keep(site)) {
         let cut = stacks.read(recording, site, &mut frames, internals);
         let node = trie.insert(&stacks.merged);
         let place = *known.entry(node).or_insert_with(|| {

@@ -132,6 +132,19 @@ pub struct Amounts {
     pub interval: Option<Interval>,
 }
 
+impl Amounts {
+    /// One figure; growth may be negative.
+    pub fn value(&self, what: What) -> f64 {
+        match what {
+            What::Peak => self.peak_bytes as f64,
+            What::Live => self.live_end_bytes as f64,
+            What::Cumulative => self.cumulative_bytes as f64,
+            What::Temporary => self.temporary_bytes as f64,
+            What::Growth => self.growth_bytes_per_step.unwrap_or(0.0),
+        }
+    }
+}
+
 /// Holds the truth 95 times of 100.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Interval {

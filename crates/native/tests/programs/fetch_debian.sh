@@ -1,5 +1,6 @@
 #!/bin/sh
-# fetch_debian.sh SUITE PACKAGE...: unpacks packages of a Debian suite into a cache folder, once, and prints the folder.
+# fetch_debian.sh SUITE PACKAGE[:FILE]...: unpacks packages of a Debian suite (or one file of them) into a cache folder,
+# once, and prints the folder.
 # Nothing is installed. Fails, with the reason on stderr, where the archive cannot be reached.
 set -eu
 suite=$1
@@ -8,8 +9,11 @@ folder=${NILO_TEST_CACHE:-$HOME/.cache/nilometer}/debian/$suite
 mkdir -p "$folder/root" "$folder/lists/partial" "$folder/cache/archives/partial"
 exec 9>"$folder/lock"
 flock 9
-for package in "$@"; do
+for wanted in "$@"; do
+    package=${wanted%%:*}
     [ -e "$folder/$package.done" ] && continue
+    only=
+    [ "$wanted" = "$package" ] || only=.${wanted#*:}
     keyring=/usr/share/keyrings/debian-archive-keyring.gpg
     # The machine's own mirror, another suite of it.
     mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -v security | head -n 1)
@@ -20,7 +24,7 @@ for package in "$@"; do
         -o APT::Sandbox::User=root -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false
     apt-get "$@" update >&2
     (cd "$folder" && apt-get "$@" download "$package" >&2)
-    dpkg-deb -x "$folder/${package}"_*.deb "$folder/root"
+    dpkg-deb --fsys-tarfile "$folder/${package}"_*.deb | tar -x -C "$folder/root" $only
     rm -f "$folder/${package}"_*.deb
     touch "$folder/$package.done"
 done

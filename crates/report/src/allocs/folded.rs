@@ -13,7 +13,7 @@ pub fn line(site: &Site, value: f64) -> Option<String> {
 }
 
 /// Semicolons separate frames and line ends separate stacks: names lose theirs.
-fn frame(frame: &Frame) -> String {
+pub(crate) fn frame(frame: &Frame) -> String {
     let place = match (&frame.file, frame.line, &frame.library) {
         _ if frame.kind == FrameKind::Note => String::new(),
         (Some(file), Some(line), _) => format!(" ({file}:{line})"),
