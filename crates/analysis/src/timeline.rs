@@ -230,3 +230,73 @@ fn shared(pid: i32, it: &Shares) -> Shared {
         swap_pss_kib: it.swap_pss_kib,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nilometer_trace::record::{Bounds, Event, Header, Process, Role};
+
+    fn process(index: u32, pid: i32) -> Record {
+        Record::Process(Process {
+            index,
+            pid,
+            parent_pid: 1,
+            parent: None,
+            start_ticks: 0,
+            seen_ns: 5,
+            comm: "x".into(),
+            command: "x y".into(),
+            role: Role { name: "main".into(), evidence: String::new() },
+        })
+    }
+
+    fn tick(at_ns: u64) -> Record {
+        let sample = |index| ProcessSample { index, anon_kib: 3, file_kib: 2, ..ProcessSample::default() };
+        let tree = Some(Bounds { low_kib: 4, high_kib: 5 });
+        Record::Tick(Tick { at_ns, tree, processes: vec![sample(0), sample(9)], ..Tick::default() })
+    }
+
+    fn step(at_ns: u64, pid: i32, number: u64) -> Record {
+        Record::Mark(Mark { at_ns, error_ns: 0, pid: Some(pid), what: MarkKind::Step(number) })
+    }
+
+    #[test]
+    fn items_follow_the_log_and_name_processes_by_pid() {
+        let records = [process(0, 77), tick(10), step(11, 77, 4), step(12, 78, 9), tick(20)];
+        let (mut timeline, mut told) = (Timeline::default(), Vec::new());
+        for record in &records {
+            timeline.see(record, &mut |item| {
+                told.push(match item {
+                    Item::Process { pid, name, .. } => format!("{pid} is {name}"),
+                    Item::Moment(it) => {
+                        let rss: Vec<_> = it.processes.iter().map(|it| (it.pid, it.rss_kib())).collect();
+                        format!("{} {:?} {rss:?}", it.at_ns, it.tree_bytes)
+                    }
+                    Item::Step { at_ns, number } => format!("step {number} at {at_ns}"),
+                    other => format!("{other:?}"),
+                });
+            });
+        }
+        let moment = |at_ns| format!("{at_ns} Some((4096, 5120)) [(77, 5)]");
+        assert_eq!(told, ["77 is main", &moment(10), "step 4 at 11", &moment(20)]);
+    }
+
+    #[test]
+    fn times_of_models_and_of_the_log_are_the_same_moments() {
+        let mut origin = Origin::default();
+        origin.see(&Record::Header(Header {
+            format_version: 1,
+            mono_ns: 1_000,
+            realtime_ns: 5_000_000_001_000,
+            page_bytes: 4096,
+            ticks_per_s: 100,
+            interval_ns: 1,
+            nilo_pid: 1,
+        }));
+        origin.see(&Record::Event(Event { at_ns: 2_000_000_000, what: EventKind::Started }));
+        assert_eq!(origin.at_ns(1.5), 3_500_000_000);
+        assert_eq!(origin.at_ns(-0.5), 1_500_000_000);
+        assert!((origin.seconds(3_500_000_000) - 1.5).abs() < 1e-12);
+        assert!((origin.unix_s(2_000_000_000) - 5_002.0).abs() < 1e-9);
+    }
+}

@@ -21,6 +21,8 @@ pub fn ensure_all() -> Result<bool> {
         make("crates/cli/tests/programs/framework_env.sh", "", name)?;
     }
     make("crates/cli/tests/programs/monitoring.sh", "", "monitoring")?;
+    make("crates/cli/tests/programs/exports_env.sh", "readers of exports", "")?;
+    make("crates/cli/tests/programs/exports_tools.sh", "programs that read exports", "")?;
     Ok(true)
 }
 

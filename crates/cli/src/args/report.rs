@@ -174,32 +174,39 @@ impl From<By> for model::By {
     }
 }
 
-/// Write the samples of a run, or its allocations, for other tools
+/// Write a run for other tools
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Examples:
-  nilo export @last --format csv > run.csv
-  nilo export base.nilo --format parquet -o tables/
-  nilo export base.nilo --format json | jq -c .
-  nilo export @last --format folded | flamegraph.pl --countname bytes > peak.svg
-  nilo export @last --allocs --format csv > sites.csv")]
+Formats, and who reads them:
+  nilo export @last --format csv > run.csv                  a line a tick: pandas, a spreadsheet
+  nilo export @last --allocs --format csv > sites.csv       a line a site
+  nilo export @last --format json | jq -c .                 every record
+  nilo export @last --format parquet -o tables/             DuckDB, Polars, Spark: all tables
+  nilo export @last --format folded | flamegraph.pl > x.svg stacks, a line each
+  nilo export @last --format speedscope                     stacks, for speedscope.app
+  nilo export @last --format pprof                          stacks, for go tool pprof
+  nilo export @last --format heaptrack                      stacks, for heaptrack_gui
+  nilo export @last --format perfetto                       curves, steps, stacks: ui.perfetto.dev
+  nilo export @last --format firefox                        curves, steps, stacks: profiler.firefox.com
+  nilo export @last --format tensorboard                    curves by step: tensorboard --logdir .
+Stacks are there where the run was recorded with --allocs.")]
 pub struct ExportArgs {
     /// Run directory, or @last, @2, … (default: @last)
     pub run: Option<String>,
-    /// csv: one line a tick (system) to standard output; json: one object a record; parquet: tables;
-    /// folded: stacks of allocations, one line each
+    /// What to write
     #[arg(long, value_enum)]
     pub format: ExportFormat,
     /// The allocations of the run instead of its samples (csv: one line a site)
     #[arg(long)]
     pub allocs: bool,
-    /// Which figure of the allocations (folded)
+    /// Which figure of the allocations (folded; the one that pprof and speedscope show first)
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = What::Peak)]
     pub what: What,
     /// The frames of the interpreter and of the C runtime too
     #[arg(long)]
     pub internals: bool,
-    /// File (csv, json, folded) or directory (parquet) to write [default: standard output; RUN/tables]
+    /// File to write, packed if it ends in .gz, or directory (parquet); - is standard output [default: a file
+    /// named after the run; csv, json, folded: standard output; parquet: RUN/tables]
     #[arg(short, long, value_name = "PATH")]
     pub output: Option<PathBuf>,
     /// Overwrite what is there
@@ -209,8 +216,24 @@ pub struct ExportArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ExportFormat {
+    /// One line a tick, or with --allocs one a site
     Csv,
+    /// One object a record
     Json,
+    /// A directory of tables
     Parquet,
+    /// Stacks of allocations, one line each
     Folded,
+    /// Stacks for speedscope
+    Speedscope,
+    /// Stacks for pprof, packed
+    Pprof,
+    /// Memory of all processes, steps, heap profiles for the Perfetto UI
+    Perfetto,
+    /// Stacks for heaptrack
+    Heaptrack,
+    /// Scalars by step for TensorBoard
+    Tensorboard,
+    /// Memory tracks and allocations for the Firefox Profiler
+    Firefox,
 }

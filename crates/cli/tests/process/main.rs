@@ -52,6 +52,7 @@ mod where_run;
 mod allocs;
 mod categories;
 mod compare;
+mod exports;
 mod sweep;
 mod top;
 

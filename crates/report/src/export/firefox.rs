@@ -45,11 +45,14 @@ pub fn write(
 }
 
 fn left_out(subject: &Subject<'_>, profile: Option<&Profile<'_>>) -> LeftOut {
-    let mut left = vec!["curves are the highest of each stretch of time, as in the report".to_owned()];
     let (drawn, seen) = (subject.run.curve.processes.len() as u64, subject.run.processes_seen);
-    if drawn < seen {
-        left.push(format!("curves of the {drawn} largest of {seen} processes"));
-    }
+    let mut left = vec![match drawn {
+        0 => "no curves: no sample fell into the run (nilo run --interval 10ms)".to_owned(),
+        _ if drawn < seen => {
+            format!("curves of the {drawn} largest of {seen} processes, the highest of each stretch of time")
+        }
+        _ => "curves are the highest of each stretch of time, as in the report".to_owned(),
+    }];
     if profile.is_some() {
         left.push(
             "a recording has no order of allocations: stacks are at the start, the peak and the end"
@@ -59,13 +62,13 @@ fn left_out(subject: &Subject<'_>, profile: Option<&Profile<'_>>) -> LeftOut {
     left
 }
 
-struct Text {
+struct Mark {
     name: StringHandle,
-    text: StringHandle,
+    details: StringHandle,
     category: CategoryHandle,
 }
 
-impl StaticSchemaMarker for Text {
+impl StaticSchemaMarker for Mark {
     const UNIQUE_MARKER_TYPE_NAME: &'static str = "Text";
     const LOCATIONS: MarkerLocations = MarkerLocations::MARKER_CHART
         .union(MarkerLocations::MARKER_TABLE)
@@ -88,7 +91,7 @@ impl StaticSchemaMarker for Text {
     }
 
     fn string_field_value(&self, _: u32) -> StringHandle {
-        self.text
+        self.details
     }
 
     fn number_field_value(&self, _: u32) -> f64 {
@@ -229,8 +232,8 @@ impl<'a> Book<'a> {
             Some(duration_s) => MarkerTiming::Interval(at, self.at(at_s + duration_s)),
             None => MarkerTiming::Instant(at),
         };
-        let (name, text) = (self.document.intern_string(name), self.document.intern_string(text));
-        let marker = Text { name, text, category: self.marks };
+        let (name, details) = (self.document.intern_string(name), self.document.intern_string(text));
+        let marker = Mark { name, details, category: self.marks };
         self.document.add_marker(thread, timing, marker);
     }
 

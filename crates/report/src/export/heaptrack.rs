@@ -45,7 +45,9 @@ fn thin(sums: &mut [Sums]) -> u64 {
     let passing: u64 = sums.iter().map(Sums::passing).fold(0, u64::saturating_add);
     let one_in = passing.div_ceil(MOST_PASSING).max(1);
     if one_in > 1 {
-        sums.iter_mut().for_each(|sum| sum.thin(one_in));
+        for sum in sums {
+            sum.thin(one_in);
+        }
     }
     one_in
 }

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use nilometer_analysis::Run;
 use nilometer_analysis::allocs::model::Allocs;
 use nilometer_analysis::allocs::profile::Profile;
-use nilometer_analysis::timeline::Item;
+use nilometer_analysis::timeline::{Item, Moment, Shared};
 use nilometer_wire::Message as _;
 use nilometer_wire::tensorboard::{Event, Summary, Value};
 
@@ -68,20 +68,24 @@ impl<'a> Writer<'a> {
     pub fn see(&mut self, item: &Item<'_>) {
         match item {
             Item::Process { pid, name, .. } => self.names.told(*pid, name),
-            Item::Moment(moment) => {
-                if self.reach(moment.at_ns) {
-                    for process in moment.processes {
-                        let highest = self.rss.entry(process.pid).or_default();
-                        *highest = (*highest).max(process.rss_kib().saturating_mul(1024));
-                    }
-                }
-            }
-            Item::Shares { at_ns, shares } => {
-                if self.reach(*at_ns) {
-                    self.pss.insert(shares.pid, shares.pss_kib.saturating_mul(1024));
-                }
-            }
+            Item::Moment(moment) => self.moment(moment),
+            Item::Shares { at_ns, shares } => self.shares(*at_ns, shares),
             _ => {}
+        }
+    }
+
+    fn moment(&mut self, moment: &Moment<'_>) {
+        if self.reach(moment.at_ns) {
+            for process in moment.processes {
+                let highest = self.rss.entry(process.pid).or_default();
+                *highest = (*highest).max(process.rss_kib().saturating_mul(1024));
+            }
+        }
+    }
+
+    fn shares(&mut self, at_ns: u64, shares: &Shared) {
+        if self.reach(at_ns) {
+            self.pss.insert(shares.pid, shares.pss_kib.saturating_mul(1024));
         }
     }
 

@@ -5,6 +5,9 @@
 
 use nilometer_analysis::allocs::model::Amounts;
 
+/// How far a block is looked for that fits beside another one.
+const LOOKED_AT: usize = 8;
+
 /// Blocks of one stack and one size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Blocks {
@@ -58,6 +61,8 @@ pub(super) struct Sums {
     /// At neither.
     passed: Amount,
     temporary: Amount,
+    /// More were temporary than were at neither.
+    temporary_at_peak: bool,
 }
 
 impl Sums {
@@ -72,7 +77,8 @@ impl Sums {
             bytes: amounts.temporary_bytes.min(passing.bytes),
             count: amounts.temporary_count.min(passing.count),
         };
-        Self { trace, kept, peak, live, passed: passing.less(temporary), temporary }
+        let temporary_at_peak = amounts.temporary_count > temporary.count && peak.count > 0;
+        Self { trace, kept, peak, live, passed: passing.less(temporary), temporary, temporary_at_peak }
     }
 
     /// Blocks that came and went.
@@ -118,12 +124,25 @@ impl Book {
         let temporary: Vec<Blocks> =
             self.all(|sums| sums.temporary).filter(|it| it.each_bytes <= peak_bytes).collect();
         pass(&passed, &temporary, peak_bytes, tell);
+        let mut risen: Vec<Blocks> = self.all(|sums| sums.peak).collect();
+        let last = self.take_temporary(&mut risen);
         tell(Event::Peak);
-        self.all(|sums| sums.peak).for_each(|blocks| repeat(&blocks, |it| tell(Event::Out(it))));
-        self.all(|sums| sums.kept).for_each(|blocks| repeat(&blocks, |it| tell(Event::Out(it))));
+        each(risen.iter().copied(), |it| tell(Event::Out(it)));
+        each(self.all(|sums| sums.kept), |it| tell(Event::Out(it)));
+        each(last, |it| tell(Event::Out(it)));
         tell(Event::End);
-        self.all(|sums| sums.peak).for_each(|blocks| repeat(&blocks, |it| tell(Event::Back(it))));
-        self.all(|sums| sums.live).for_each(|blocks| repeat(&blocks, |it| tell(Event::Out(it))));
+        each(last, |it| tell(Event::Back(it)));
+        each(risen, |it| tell(Event::Back(it)));
+        each(self.all(|sums| sums.live), |it| tell(Event::Out(it)));
+    }
+
+    /// A temporary block may be what made the peak: it comes last, and goes first.
+    fn take_temporary(&self, risen: &mut [Blocks]) -> Option<Blocks> {
+        let traces: Vec<u64> =
+            self.sums.iter().filter(|sums| sums.temporary_at_peak).map(|sums| sums.trace).collect();
+        let found = risen.iter_mut().find(|blocks| traces.contains(&blocks.trace))?;
+        found.count -= 1;
+        Some(Blocks { count: 1, ..*found })
     }
 
     fn all(&self, which: impl Fn(&Sums) -> Amount) -> impl Iterator<Item = Blocks> {
@@ -131,8 +150,10 @@ impl Book {
     }
 }
 
-fn repeat(blocks: &Blocks, mut tell: impl FnMut(&Blocks)) {
-    (0..blocks.count).for_each(|_| tell(blocks));
+fn each(all: impl IntoIterator<Item = Blocks>, mut tell: impl FnMut(&Blocks)) {
+    for blocks in all {
+        (0..blocks.count).for_each(|_| tell(&blocks));
+    }
 }
 
 /// Blocks that come and go, two at a time: a block that is no temporary one is given back after another was handed out.
@@ -187,7 +208,6 @@ impl Queue {
         while self.blocks.last().is_some_and(|blocks| blocks.count == 0) && self.blocks.len() > self.at {
             self.blocks.pop();
         }
-        const LOOKED_AT: usize = 8;
         let from = self.at.max(self.blocks.len().saturating_sub(LOOKED_AT));
         let found = self.blocks.get_mut(from..)?.iter_mut().rev().find(|it| it.count > 0 && suits(it))?;
         found.count -= 1;
@@ -255,8 +275,17 @@ mod tests {
 
     #[test]
     fn a_block_of_the_peak_alone_is_not_also_left() {
+        // heaptrack takes the only block there is for a temporary one.
         let found = replay(&[amounts((900, 1), (10, 1), (910, 2), (0, 0))], 900);
         assert_eq!(found, Found { peak: 900, left: 10, handed_out: 2, temporary: 1 });
+    }
+
+    #[test]
+    fn the_block_of_the_peak_may_be_temporary() {
+        let spike = amounts((500, 1), (0, 0), (500, 1), (500, 1));
+        let kept = amounts((70, 2), (70, 2), (70, 2), (0, 0));
+        let found = replay(&[spike, kept], 570);
+        assert_eq!(found, Found { peak: 570, left: 70, handed_out: 3, temporary: 1 });
     }
 
     #[test]
