@@ -4,12 +4,8 @@
 
 use prost::Message;
 
-/// Field 1 of `Trace`, once or more often.
-#[derive(Clone, PartialEq, Message)]
-pub struct Trace {
-    #[prost(message, repeated, tag = "1")]
-    pub packet: Vec<Packet>,
-}
+/// Before each packet and its length: field 1 of `Trace`, a message.
+pub const TRACE_PACKET: u8 = 1 << 3 | 2;
 
 /// What earlier packets of the sequence interned is forgotten.
 pub const STATE_CLEARED: u32 = 1;

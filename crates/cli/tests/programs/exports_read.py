@@ -22,7 +22,7 @@ def tables(csv, lines, folder, query):
         "system_ticks": len(ticks),
         "system_high_bytes": max(tick["tree"]["high_bytes"] for tick in ticks if tick["tree"]),
         "csv_high_kb": float(frame["tree_high_kb"].max()),
-        "json_ticks": int((records["kind"] == "tick").sum()),
+        "json_ticks": int(((records["kind"] == "tick") & (records["phase"] == "during")).sum()),
         "json_steps": int(records["step"].nunique()),
         "parquet_high_bytes": max(value for value in high.to_pylist() if value is not None),
         "parquet_ticks": len(high),

@@ -13,8 +13,8 @@ use nilometer_analysis::timeline::{Item, Moment, Resident, Shared};
 use nilometer_wire::Message as _;
 use nilometer_wire::perfetto::{
     CLOCK_MONOTONIC, CLOCK_REALTIME, COUNTER, Clock, ClockSnapshot, CounterDescriptor, INSTANT, Packet,
-    ProcessStats, ProcessTree, SLICE_BEGIN, SLICE_END, STATE_CLEARED, StatsProcess, Trace, TrackDescriptor,
-    TrackEvent, TreeProcess, UNIT_SIZE_BYTES,
+    ProcessStats, ProcessTree, SLICE_BEGIN, SLICE_END, STATE_CLEARED, StatsProcess, TRACE_PACKET,
+    TrackDescriptor, TrackEvent, TreeProcess, UNIT_SIZE_BYTES,
 };
 
 use super::{LeftOut, Subject};
@@ -181,8 +181,8 @@ struct Packets<'a> {
 impl Packets<'_> {
     fn put(&mut self, packet: &Packet) {
         if self.written.is_ok() {
-            let trace = Trace { packet: vec![packet.clone()] };
-            self.written = self.out.write_all(&trace.encode_to_vec());
+            let bytes = packet.encode_length_delimited_to_vec();
+            self.written = self.out.write_all(&[TRACE_PACKET]).and_then(|()| self.out.write_all(&bytes));
         }
     }
 
