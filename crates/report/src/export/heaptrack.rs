@@ -1,7 +1,7 @@
 //! heaptrack's text format (file version 3), as `heaptrack_print` and `heaptrack_gui` read it.
 //!
 //! That format is a history: one line for each block handed out or given back. A recording has sums for each stack and not
-//! the order, so [`history`] makes one that has the same sums: the same blocks at the peak, the same left at the end, as many
+//! the order, so one is made up that has the same sums: the same blocks at the peak, the same left at the end, as many
 //! handed out, as many temporary. The one invariant: at no moment is more live than at the recorded peak.
 
 mod history;
