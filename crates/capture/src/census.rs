@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nilometer_cpython::{self as cpython, Footprint, Python};
@@ -171,24 +172,32 @@ impl<'a> Readers<'a> {
         graph
     }
 
-    /// Counts and buffers without names, and where in memory the interpreter keeps its objects.
-    pub(crate) fn decode_footprint(
-        &self,
-        image: &Image,
-        malloc: Option<&Malloc>,
-        holdings: bool,
-    ) -> (Graph, Footprint, torch::Roles) {
+    /// Counts and buffers without names, and where in memory the interpreter and malloc keep what they have.
+    pub(crate) fn decode_places(&self, image: &Image, holdings: bool) -> Places {
         let detail = if holdings { Detail::Counts } else { Detail::Places };
         let wanted = cpython::CensusOptions { detail, with_values: false };
-        let (mut graph, footprint) = match &self.python {
-            Ok(python) => cpython::census_with_footprint(python, image, &wanted),
-            Err(error) => (without_python(error), Footprint::default()),
-        };
-        let found = self.torch.as_ref().map(|classes| add_storages(&mut graph, classes, image, malloc));
+        let mut malloc = None;
+        let (mut graph, footprint) = thread::scope(|scope| {
+            scope.spawn(|| malloc = Malloc::read(image, self.modules).ok());
+            match &self.python {
+                Ok(python) => cpython::census_with_footprint(python, image, &wanted),
+                Err(error) => (without_python(error), Footprint::default()),
+            }
+        });
+        let found =
+            self.torch.as_ref().map(|classes| add_storages(&mut graph, classes, image, malloc.as_ref()));
         let state = &footprint.optimizer_tensors;
         let roles = found.map(|found| torch::Roles::of(&found, &graph, state)).unwrap_or_default();
-        (graph, footprint, roles)
+        Places { graph, footprint, roles, malloc }
     }
+}
+
+/// Who keeps what where.
+pub(crate) struct Places {
+    pub graph: Graph,
+    pub footprint: Footprint,
+    pub roles: torch::Roles,
+    pub malloc: Option<Malloc>,
 }
 
 fn add_storages(graph: &mut Graph, classes: &Classes, image: &Image, malloc: Option<&Malloc>) -> Torch {

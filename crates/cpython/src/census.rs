@@ -11,9 +11,10 @@ mod quality;
 
 use std::cell::RefCell;
 use std::ops::Range;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use nilometer_image::Image;
+use nilometer_image::{Image, merged};
 use nilometer_trace::heap::{Graph, Origin};
 
 use crate::footprint::Footprint;
@@ -72,10 +73,13 @@ pub fn census_timed(python: &Python, image: &Image, options: &CensusOptions) -> 
 /// The same, and where in memory the interpreter keeps it all.
 pub fn census_with_footprint(python: &Python, image: &Image, options: &CensusOptions) -> (Graph, Footprint) {
     let mut beside = Some(Beside::default());
-    let (graph, ..) = take(python, image, *options, &mut beside);
+    let mut of_pools = Footprint::default();
+    let (graph, ..) = thread::scope(|scope| {
+        scope.spawn(|| of_pools = Footprint::of_pools(python, image));
+        take(python, image, *options, &mut beside)
+    });
     let Beside { outside, idle, optimizer_tensors, holdings } = beside.unwrap_or_default();
-    let found = Footprint::new(python, image, outside);
-    (graph, Footprint { idle, optimizer_tensors, holdings, ..found })
+    (graph, Footprint { large: merged(outside), idle, optimizer_tensors, holdings, ..of_pools })
 }
 
 /// The kinds whose reference counts the census does not explain: where a layout is wrong, it shows here.
@@ -118,9 +122,13 @@ fn take(
     let mut timings = Timings::default();
     let mut heap = Heap::new(image, &python.layout, python.type_type);
     timings.pools = clock.lap();
-    let tally = classify::classify(&mut heap);
+    let (pools, mut listed) = (heap.pools.clone(), collector::Listed::default());
+    let tally = thread::scope(|scope| {
+        scope.spawn(|| listed = collector::follow(python, image, &pools));
+        classify::classify(&mut heap)
+    });
     timings.classify = clock.lap();
-    collector::add_listed(&mut heap, python);
+    collector::add(&mut heap, &listed);
     timings.lists = clock.lap();
     let mut context = Context::new(python, image, options.detail == Detail::Graph, heap.shift);
     context.linked = options.detail != Detail::Places;

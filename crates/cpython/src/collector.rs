@@ -9,28 +9,46 @@ use rustc_hash::FxHashSet;
 use crate::census::heap::Heap;
 use crate::layout::flag;
 use crate::locate::Python;
+use crate::pool::Pools;
 
 /// Low bits of a link are marks.
 const MARKS: u64 = 3;
 /// Generations and the permanent one.
 const GENERATIONS: u64 = 3;
 
-/// Adds the objects of all lists.
-pub(crate) fn add_listed(heap: &mut Heap<'_>, python: &Python) {
+/// What the lists lead to outside of the pools.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    objects: Vec<u64>,
+    /// A list without a known head, one that does not come back to it, or a collection under way.
+    doubtful: bool,
+}
+
+/// Follows all lists.
+pub(crate) fn follow(python: &Python, image: &Image, pools: &Pools) -> Listed {
     let layout = &python.layout.gc;
-    let mut doubtful = false;
+    let mut listed = Listed::default();
+    let mut walk = Walk { image, pools, gc_head: python.layout.object.gc_head, objects: Vec::new() };
     for interpreter in &python.interpreters {
         let Some(state) = interpreter.gc else {
-            doubtful = true;
+            listed.doubtful = true;
             continue;
         };
         let generations = (0..GENERATIONS).map(|number| layout.generations + number * layout.stride);
         for offset in generations.chain([layout.permanent]) {
-            doubtful |= state.checked_add(offset).is_none_or(|head| !walk(heap, head));
+            listed.doubtful |= state.checked_add(offset).is_none_or(|head| !walk.list(head));
         }
-        doubtful |= is_collecting(heap.image, state, layout.collecting);
+        listed.doubtful |= is_collecting(image, state, layout.collecting);
     }
-    if doubtful {
+    Listed { objects: walk.objects, ..listed }
+}
+
+/// Adds what was listed to the objects of the pools.
+pub(crate) fn add(heap: &mut Heap<'_>, listed: &Listed) {
+    for object in &listed.objects {
+        heap.find_or_probe(*object, false);
+    }
+    if listed.doubtful {
         add_rings(heap);
     }
 }
@@ -40,31 +58,40 @@ fn is_collecting(image: &Image, state: u64, offset: u64) -> bool {
     flag.is_none_or(|flag| flag.iter().any(|byte| *byte != 0))
 }
 
-/// Follows one list; false when it does not come back to its head.
-fn walk(heap: &mut Heap<'_>, head: u64) -> bool {
-    let most = heap.image.copied_bytes() / 32;
-    let mut at = link(heap.image, head);
-    for _ in 0..=most {
-        match at {
-            Some(end) if end == head => return true,
-            Some(node) => add(heap, node),
-            None => return false,
+struct Walk<'a> {
+    image: &'a Image,
+    pools: &'a Pools,
+    gc_head: u64,
+    objects: Vec<u64>,
+}
+
+impl Walk<'_> {
+    /// Follows one list; false when it does not come back to its head.
+    fn list(&mut self, head: u64) -> bool {
+        let most = self.image.copied_bytes() / 32;
+        let mut at = link(self.image, head);
+        for _ in 0..=most {
+            match at {
+                Some(end) if end == head => return true,
+                Some(node) => self.add(node),
+                None => return false,
+            }
+            at = at.and_then(|node| link(self.image, node));
         }
-        at = at.and_then(|node| link(heap.image, node));
+        false
     }
-    false
+
+    #[inline]
+    fn add(&mut self, node: u64) {
+        let object = node.wrapping_add(self.gc_head);
+        if self.pools.at(object).is_none() {
+            self.objects.push(object);
+        }
+    }
 }
 
 fn link(image: &Image, node: u64) -> Option<u64> {
     image.word(node).map(|link| link & !MARKS).filter(|link| *link != 0)
-}
-
-#[inline]
-fn add(heap: &mut Heap<'_>, node: u64) {
-    let object = node.wrapping_add(heap.layout.object.gc_head);
-    if heap.pools.at(object).is_none() {
-        heap.find_or_probe(object, false);
-    }
 }
 
 /// Without heads: each tracked object leads around a ring with all others of its list. For lists that a running
@@ -79,7 +106,10 @@ fn add_rings(heap: &mut Heap<'_>) {
         }
         let mut at = Some(heap.address[number].wrapping_sub(before));
         while let Some(node) = at.filter(|node| (seen.len() as u64) < most && seen.insert(*node)) {
-            add(heap, node);
+            let object = node.wrapping_add(before);
+            if heap.pools.at(object).is_none() {
+                heap.find_or_probe(object, false);
+            }
             at = link(heap.image, node);
         }
     }

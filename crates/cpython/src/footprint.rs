@@ -35,7 +35,8 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    pub(crate) fn new(python: &Python, image: &Image, outside: Vec<Range<u64>>) -> Self {
+    /// What the pools tell; the rest is empty.
+    pub(crate) fn of_pools(python: &Python, image: &Image) -> Self {
         let layout = &python.layout.obmalloc;
         let pools = Pools::find(image, layout);
         let mut found = Self { pools: pools.list().len() as u64, ..Self::default() };
@@ -45,7 +46,6 @@ impl Footprint {
         let arenas = Arenas::of(&pools, image, layout);
         found.arenas = arenas.0.len() as u64;
         found.slack.extend(arenas.empty_pools(&pools, image, layout));
-        found.large = merged(outside);
         found.used = merged(found.used);
         found.slack = merged(found.slack);
         found
@@ -60,11 +60,11 @@ impl Footprint {
                 continue;
             }
             let block = pool.base + range.start as u64..pool.base + range.end as u64;
-            self.slack.push(from..block.start);
+            push(&mut self.slack, from..block.start);
             from = block.end;
             push(&mut self.used, block);
         }
-        self.slack.push(from..pool.base + layout.pool_size);
+        push(&mut self.slack, from..pool.base + layout.pool_size);
     }
 }
 
@@ -122,9 +122,10 @@ fn is_empty_pool(image: &Image, base: u64, index: u32, layout: &Obmalloc) -> boo
         && u64::from(half(44)) == layout.pool_size - block
 }
 
-/// Appends a range that begins at or after the end of the last.
+/// Appends a range that begins at or after the end of the last; nothing where it is empty.
 fn push(ranges: &mut Vec<Range<u64>>, next: Range<u64>) {
     match ranges.last_mut() {
+        _ if next.is_empty() => {}
         Some(last) if last.end == next.start => last.end = next.end,
         _ => ranges.push(next),
     }

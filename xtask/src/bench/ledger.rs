@@ -210,6 +210,7 @@ const COLUMNS: &[(&str, &str, f64, usize)] = &[
     ("free off %", "free_error", 100.0, 3),
     ("code off B", "code_error_bytes", 1.0, 0),
     ("wall s", "wall_s", 1.0, 2),
+    ("first look s", "first_wall_s", 1.0, 2),
     ("CPU s", "cpu_s", 1.0, 2),
     ("stop ms", "stopped_ms", 1.0, 1),
     ("a run's ms/GB", "run_cost_ms_per_gb", 1.0, 0),

@@ -32,7 +32,7 @@ pub use crate::census::{Error, Mode};
 pub use owner::{Stretch, owners};
 pub use survey::survey;
 
-use crate::census::{Progress, Readers, Stage};
+use crate::census::{Places, Progress, Readers, Stage};
 use crate::privacy::mask_arguments;
 use claim::Claim;
 use count::Counted;
@@ -117,9 +117,7 @@ fn read(pid: i32, options: &LedgerOptions) -> Result<Ledger, Error> {
     options.progress.tell(Stage::Decode);
     let captured = captured?;
     let sight = looker.finish();
-    let malloc = Malloc::read(&captured.image, &modules).ok();
-    let (graph, footprint, roles) =
-        readers.decode_footprint(&captured.image, malloc.as_ref(), options.holdings);
+    let Places { graph, footprint, roles, malloc } = readers.decode_places(&captured.image, options.holdings);
     let allocators = other::names(&modules).into_iter().map(|allocator| allocator.name.to_owned()).collect();
     let found = Found { image: &captured.image, graph, footprint, roles, malloc, allocators };
     let mut ledger = identify(pid);

@@ -7,7 +7,6 @@ use std::ops::Range;
 
 use nilometer_image::live::{self, CaptureOptions, Peek};
 use nilometer_kernel::parse::kind::Kind;
-use nilometer_native::glibc::Malloc;
 use nilometer_native::torch::{Role, Roles};
 use nilometer_trace::heap::{Graph, Payload};
 use nilometer_trace::ledger::Line;
@@ -19,7 +18,7 @@ use super::holder::{self, Holders};
 use super::sight::{Looker, Sight, Vma};
 use super::survey::Known;
 use super::{Error, Found, Mode, usages};
-use crate::census::Readers;
+use crate::census::{Places, Readers};
 
 /// Stretches are no finer than this: the owner of most of it has it.
 const BLOCK: u64 = 64 << 10;
@@ -48,8 +47,7 @@ pub fn owners(pid: i32) -> Result<Vec<Stretch>, Error> {
     let captured = live::capture_while(&peek, &capture, &buffers, |deadline_ns| looker.look(deadline_ns))?;
     let mut sight = looker.finish();
     join(&mut sight.vmas);
-    let malloc = Malloc::read(&captured.image, &modules).ok();
-    let (graph, footprint, roles) = readers.decode_footprint(&captured.image, malloc.as_ref(), true);
+    let Places { graph, footprint, roles, malloc } = readers.decode_places(&captured.image, true);
     let arrays = Arrays::of(&graph, &roles);
     let mut found = Found { image: &captured.image, graph, footprint, roles, malloc, allocators: Vec::new() };
     let claims = found.claims();

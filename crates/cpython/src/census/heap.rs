@@ -3,6 +3,8 @@
 //! Blocks of pools have a slot each, so that finding an object by its address costs no search; objects elsewhere are
 //! in a map. Numbers are given in the order of discovery: pools in order of address first, the rest after them.
 
+use std::sync::Arc;
+
 use nilometer_image::{Image, Memory as _};
 use rustc_hash::FxHashMap;
 
@@ -29,7 +31,7 @@ pub(crate) struct Heap<'a> {
     pub image: &'a Image,
     pub layout: &'a Layout,
     pub types: Types<'a>,
-    pub pools: Pools,
+    pub pools: Arc<Pools>,
     /// Bytes that the debug allocator puts before each block.
     pub shift: u32,
     pub address: Vec<u64>,
@@ -43,7 +45,7 @@ pub(crate) struct Heap<'a> {
 
 impl<'a> Heap<'a> {
     pub fn new(image: &'a Image, layout: &'a Layout, type_type: u64) -> Self {
-        let pools = Pools::find(image, &layout.obmalloc);
+        let pools = Arc::new(Pools::find(image, &layout.obmalloc));
         let blocks = pools.blocks();
         Self {
             image,

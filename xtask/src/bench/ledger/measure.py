@@ -63,7 +63,10 @@ def look(pid, target, row):
     ledger, cost = where(str(pid), "--single")
     row["rss_bytes"], row["residual_share"] = ledger["rss_bytes"], abs(ledger["residual_bytes"]) / ledger["rss_bytes"]
     row["badge"], row["stopped_ms"] = ledger["badge"], ledger["pause"]["stopped_ns"] / 1e6
-    row.update(cost)
+    # The best of three: the first also pays for memory that a virtual machine's host has to find.
+    costs = [cost] + [where(str(pid), "--single")[1] for _ in range(2)]
+    row["first_wall_s"] = cost["wall_s"]
+    row.update({name: min(cost[name] for cost in costs) for name in cost})
     row["code_error_bytes"] = abs(line(ledger, "code") - file_pages(pid))
     row["not_judged_share"] = line(ledger, "other_maps", "malloc_unknown") / ledger["rss_bytes"]
     row["parts"] = {part["name"]: part["bytes"] for part in ledger["parts"]}
