@@ -64,7 +64,7 @@ pub enum Item<'a> {
     Process {
         at_ns: u64,
         pid: i32,
-        parent: Option<i32>,
+        parent: i32,
         name: &'a str,
         command: &'a str,
     },
@@ -137,7 +137,8 @@ pub struct Shared {
 #[derive(Debug, Default)]
 pub struct Timeline {
     layout: Layout,
-    pids: FxHashMap<u32, i32>,
+    /// Pids of processes and of their parents.
+    pids: FxHashMap<u32, (i32, i32)>,
     /// Steps are those of the first process that marks any.
     leader: Option<i32>,
     processes: Vec<Resident>,
@@ -148,25 +149,25 @@ impl Timeline {
         match record {
             Record::Columns(columns) => self.layout = Layout::new(columns),
             Record::Process(it) => {
-                self.pids.insert(it.index, it.pid);
+                self.pids.insert(it.index, (it.pid, it.parent_pid));
                 sink(Item::Process {
                     at_ns: it.seen_ns,
                     pid: it.pid,
-                    parent: Some(it.parent_pid),
+                    parent: it.parent_pid,
                     name: &it.role.name,
                     command: &it.command,
                 });
             }
             Record::ProcessUpdate(it) => {
-                if let Some(&pid) = self.pids.get(&it.index) {
+                if let Some(&(pid, parent)) = self.pids.get(&it.index) {
                     let (name, command) = (it.role.name.as_str(), it.command.as_str());
-                    sink(Item::Process { at_ns: it.at_ns, pid, parent: None, name, command });
+                    sink(Item::Process { at_ns: it.at_ns, pid, parent, name, command });
                 }
             }
             Record::ProcessEnd(it) => drop(self.pids.remove(&it.index)),
             Record::Tick(tick) => self.moment(tick, sink),
             Record::Shares(it) => {
-                if let Some(&pid) = self.pids.get(&it.index) {
+                if let Some(&(pid, _)) = self.pids.get(&it.index) {
                     sink(Item::Shares { at_ns: it.at_ns, shares: shared(pid, it) });
                 }
             }
@@ -181,7 +182,7 @@ impl Timeline {
     fn moment(&mut self, tick: &Tick, sink: &mut dyn FnMut(Item<'_>)) {
         let Self { layout, pids, processes, .. } = self;
         processes.clear();
-        processes.extend(tick.processes.iter().filter_map(|it| Some(resident(*pids.get(&it.index)?, it))));
+        processes.extend(tick.processes.iter().filter_map(|it| Some(resident(pids.get(&it.index)?.0, it))));
         let view = layout.view(tick);
         sink(Item::Moment(Moment {
             at_ns: tick.at_ns,

@@ -15,6 +15,8 @@ pub const NEEDS_STATE: u32 = 2;
 /// `ClockSnapshot.Clock.BuiltinClocks`.
 pub const CLOCK_REALTIME: u32 = 1;
 pub const CLOCK_MONOTONIC: u32 = 3;
+/// That of the times in heap profiles.
+pub const CLOCK_MONOTONIC_COARSE: u32 = 4;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct Packet {
@@ -232,6 +234,9 @@ pub struct ProcessDump {
     pub heap_name: String,
     #[prost(uint64, tag = "12")]
     pub sampling_interval_bytes: u64,
+    /// Without it numbers of blocks at the peak are not believed.
+    #[prost(uint64, tag = "13")]
+    pub orig_sampling_interval_bytes: u64,
 }
 
 /// Either `self_max`, or what was allocated and freed.

@@ -12,6 +12,9 @@ const TORCH: [&str; 3] = ["1.13", "2.0", "2.15"];
 /// Other frameworks whose allocations are sorted.
 const FRAMEWORKS: [&str; 2] = ["mxnet", "jax"];
 
+/// Programs that read exported files.
+const READERS: [&str; 3] = ["heaptrack", "pprof", "speedscope"];
+
 /// Made once, in the cache folder. Without them the tests say what they skip.
 pub fn ensure_all() -> Result<bool> {
     for release in TORCH {
@@ -21,8 +24,10 @@ pub fn ensure_all() -> Result<bool> {
         make("crates/cli/tests/programs/framework_env.sh", "", name)?;
     }
     make("crates/cli/tests/programs/monitoring.sh", "", "monitoring")?;
-    make("crates/cli/tests/programs/exports_env.sh", "readers of exports", "")?;
-    make("crates/cli/tests/programs/exports_tools.sh", "programs that read exports", "")?;
+    make("crates/cli/tests/programs/exports_env.sh", "", "exports")?;
+    for name in READERS {
+        make("crates/cli/tests/programs/exports_tools.sh", "", name)?;
+    }
     Ok(true)
 }
 

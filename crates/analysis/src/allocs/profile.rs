@@ -33,6 +33,7 @@ pub struct Part {
     pub number: u32,
     pub pid: i32,
     pub name: String,
+    pub started_ns: u64,
 }
 
 impl<'a> Profile<'a> {
@@ -66,7 +67,8 @@ impl<'a> Profile<'a> {
         numbers.dedup();
         let part = |number: u32| {
             let process = self.recording.processes.get(number as usize)?;
-            Some(Part { number, pid: process.pid, name: process.name.clone() })
+            let (name, started_ns) = (process.name.clone(), process.started_ns);
+            Some(Part { number, pid: process.pid, name, started_ns })
         };
         numbers.into_iter().filter_map(part).collect()
     }

@@ -27,21 +27,21 @@ const LIVE_BYTES: u64 = 4_900_000;
 
 /// The python that has the readers; a skip where it cannot be had.
 fn readers() -> Option<PathBuf> {
-    prepared("exports_env.sh", "python-packages").map(|lines| PathBuf::from(&lines[0]))
+    prepared("exports_env.sh", "exports")
 }
 
-/// Folder of programs, pprof, folder of speedscope.
-fn tools() -> Option<Vec<String>> {
-    prepared("exports_tools.sh", "export-readers")
+/// `heaptrack` (a folder), `pprof`, or `speedscope` (a folder).
+fn tool(name: &str) -> Option<PathBuf> {
+    prepared("exports_tools.sh", name)
 }
 
-fn prepared(script: &str, needs: &str) -> Option<Vec<String>> {
-    let made = Command::new("sh").arg(py_program(script)).output().expect("sh");
+fn prepared(script: &str, name: &str) -> Option<PathBuf> {
+    let made = Command::new("sh").arg(py_program(script)).arg(name).output().expect("sh");
     if !made.status.success() {
-        skip(needs, &text(&made.stderr));
+        skip(name, &text(&made.stderr));
         return None;
     }
-    Some(text(&made.stdout).lines().map(str::to_owned).collect())
+    Some(text(&made.stdout).trim().into())
 }
 
 /// `exports_read.py WHAT FILES…`
@@ -115,7 +115,7 @@ fn stacks(allocs: &Value, field: &str) -> usize {
 
 #[test]
 fn pprof_adds_up_what_we_recorded() {
-    let Some(tools) = tools() else { return };
+    let Some(program) = tool("pprof") else { return };
     let lab = owners();
     let (file, _) = export(&lab, "pprof", "owners.pb.gz");
     for (column, name) in ["peak_space", "inuse_space", "alloc_space", "alloc_objects", "temporary_objects"]
@@ -123,12 +123,14 @@ fn pprof_adds_up_what_we_recorded() {
         .enumerate()
     {
         let index = format!("-sample_index={name}");
-        let mut pprof = Command::new(&tools[1]);
+        let mut pprof = Command::new(&program);
         pprof.args(["-top", "-unit=B", "-nodecount=1000", "-nodefraction=0", &index]).arg(&file);
         let output = finish(pprof.env("PPROF_TMPDIR", lab.path("pprof")).env("HOME", lab.path("")));
         let said = text(&output.stdout);
         assert!(
-            output.status.success() && said.contains(&format!("Type: {name}")),
+            output.status.success()
+                && said.contains("File: owners")
+                && said.contains(&format!("Type: {name}")),
             "{}",
             text(&output.stderr)
         );
@@ -154,14 +156,14 @@ fn pprof_adds_up_what_we_recorded() {
 
 #[test]
 fn heaptrack_finds_the_same_peak_and_leaks() {
-    let Some(tools) = tools() else { return };
+    let Some(root) = tool("heaptrack") else { return };
     let lab = owners();
     let (file, said) = export(&lab, "heaptrack", "heaptrack.owners.gz");
     assert!(said.contains("note: a recording has no order"), "{said}");
-    let libraries = format!("{}/usr/lib/x86_64-linux-gnu", tools[0]);
+    let libraries = root.join("usr/lib/x86_64-linux-gnu");
     let print = |cost: &str| {
         let folded = lab.path(cost);
-        let mut command = Command::new(format!("{}/usr/bin/heaptrack_print", tools[0]));
+        let mut command = Command::new(root.join("usr/bin/heaptrack_print"));
         command.arg(&file).args(["--flamegraph-cost-type", cost, "-F"]).arg(&folded);
         let output = finish(command.env("LD_LIBRARY_PATH", &libraries));
         assert!(output.status.success(), "{}", text(&output.stderr));
@@ -198,11 +200,11 @@ fn heaptrack_finds_the_same_peak_and_leaks() {
 
 #[test]
 fn speedscope_files_keep_its_schema() {
-    let Some(tools) = tools() else { return };
+    let Some(folder) = tool("speedscope") else { return };
     let lab = owners();
     let (file, _) = export(&lab, "speedscope", "owners.speedscope.json");
     let document: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).expect("JSON");
-    let schema = std::fs::read(Path::new(&tools[2]).join("file-format-schema.json")).expect("the schema");
+    let schema = std::fs::read(folder.join("file-format-schema.json")).expect("the schema");
     let schema: Value = serde_json::from_slice(&schema).expect("JSON");
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     let errors: Vec<String> =
@@ -296,6 +298,8 @@ fn steps_and_curves_reach_perfetto_and_firefox() {
     let found = read(&python, "perfetto", &[&unpacked]);
     assert_eq!(found["wrong"], serde_json::json!([]));
     assert_eq!(number(&found["rss_kb"][&pid]) * 1024, rss);
+    assert_eq!(found["clocks"]["3"], found["clocks"]["4"], "both monotonic clocks");
+    assert_eq!(found["command"][&pid][0], whole["processes"][0]["role"]);
     let counted: Vec<u64> =
         found["counters"]["memory of the tree, at most"].as_array().unwrap().iter().map(number).collect();
     assert_eq!(counted.iter().max(), Some(&tree));

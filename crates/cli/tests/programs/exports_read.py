@@ -60,8 +60,8 @@ def perfetto(file):
         trace.ParseFromString(stream.read())
     wrong, cleared, described, open_slices, dumps = [], set(), {}, {}, {}
     found = {"rss_kb": {}, "pss_kb": {}, "counters": {}, "slices": {}, "instants": [], "samples": 0, "command": {}}
-    interned = {name: {} for name in ["function_names", "mapping_paths", "source_paths", "mappings", "frames", "callstacks"]}
-    index = 0
+    names = ["function_names", "mapping_paths", "source_paths", "mappings", "frames", "callstacks"]
+    by_sequence, indexes, continued, clocks = {}, {}, {}, {}
     for packet in trace.packet:
         wrong += unknown(packet)
         sequence = packet.trusted_packet_sequence_id
@@ -71,13 +71,16 @@ def perfetto(file):
             cleared.add(sequence)
         if packet.HasField("timestamp") and packet.timestamp_clock_id != 3:
             wrong.append("a time of another clock")
+        for clock in packet.clock_snapshot.clocks:
+            clocks[clock.clock_id] = clock.timestamp
+        interned = by_sequence.setdefault(sequence, {name: {} for name in names})
         for name, known in interned.items():
             for entry in getattr(packet.interned_data, name):
                 if entry.iid == 0 or entry.iid in known:
                     wrong.append(f"{name} {entry.iid} again, or 0")
                 known[entry.iid] = entry
         for process in packet.process_tree.processes:
-            found["command"][process.pid] = process.cmdline[0]
+            found["command"][process.pid] = list(process.cmdline)
         for process in packet.process_stats.processes:
             for field, name in [("vm_rss_kb", "rss_kb"), ("smr_pss_kb", "pss_kb")]:
                 if process.HasField(field):
@@ -90,18 +93,21 @@ def perfetto(file):
             event(packet, described, open_slices, found, wrong)
         if packet.HasField("profile_packet"):
             profile = packet.profile_packet
+            index = indexes.get(sequence, 0)
             if not packet.sequence_flags & 2 or profile.index != index:
                 wrong.append(f"profile packet {profile.index} is not number {index}, or needs no state")
-            index += 1
+            indexes[sequence], continued[sequence] = index + 1, profile.continued
             for dump in profile.process_dumps:
-                add(dump, dumps.setdefault(dump.heap_name, {"self_max": 0, "live": 0, "allocated": 0, "count": 0, "stacks": 0, "by_function": {}}), interned, wrong)
-            last_continued = profile.continued
-    if index and last_continued:
-        wrong.append("the last profile is not ended")
+                # Its times are those of the coarse clock; numbers of blocks are believed with both intervals.
+                if 4 not in clocks or not dump.orig_sampling_interval_bytes:
+                    wrong.append("a profile whose clock is unknown, or without its sampling interval")
+                sums = {"self_max": 0, "live": 0, "allocated": 0, "count": 0, "stacks": 0, "by_function": {}}
+                add(dump, dumps.setdefault(dump.heap_name, sums), interned, wrong)
+    if any(continued.values()):
+        wrong.append("a profile is not ended")
     if any(open_slices.values()):
         wrong.append(f"slices that never end: {open_slices}")
-    names = [entry.primary_trace_clock for entry in (packet.clock_snapshot for packet in trace.packet) if entry.clocks]
-    return {"wrong": wrong, "packets": len(trace.packet), "clocks": names, "dumps": dumps, **found}
+    return {"wrong": wrong, "packets": len(trace.packet), "clocks": clocks, "dumps": dumps, **found}
 
 
 def event(packet, described, open_slices, found, wrong):

@@ -241,7 +241,8 @@ impl<'a> Book<'a> {
         let seconds = |at_ns: u64| self.subject.origin.seconds(at_ns);
         let Times { started_ns, peak_ns, ended_ns } = profile.times;
         let [start, peak, end] = [started_ns, peak_ns, ended_ns].map(|at_ns| self.at(seconds(at_ns)));
-        let (_, thread) = self.add(part.pid, &part.name, start);
+        let began = self.at(seconds(part.started_ns));
+        let (_, thread) = self.add(part.pid, &part.name, began);
         profile.each(Some(part.number), |site| {
             let frames: Vec<FrameInfo> = site.stack.iter().rev().map(|frame| self.frame(frame)).collect();
             let stack = self.document.intern_stack_frames(thread, frames.into_iter());

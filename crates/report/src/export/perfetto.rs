@@ -12,9 +12,9 @@ use nilometer_analysis::allocs::profile::Profile;
 use nilometer_analysis::timeline::{Item, Moment, Resident, Shared};
 use nilometer_wire::Message as _;
 use nilometer_wire::perfetto::{
-    CLOCK_MONOTONIC, CLOCK_REALTIME, COUNTER, Clock, ClockSnapshot, CounterDescriptor, INSTANT, Packet,
-    ProcessStats, ProcessTree, SLICE_BEGIN, SLICE_END, STATE_CLEARED, StatsProcess, TRACE_PACKET,
-    TrackDescriptor, TrackEvent, TreeProcess, UNIT_SIZE_BYTES,
+    CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE, CLOCK_REALTIME, COUNTER, Clock, ClockSnapshot,
+    CounterDescriptor, INSTANT, Packet, ProcessStats, ProcessTree, SLICE_BEGIN, SLICE_END, STATE_CLEARED,
+    StatsProcess, TRACE_PACKET, TrackDescriptor, TrackEvent, TreeProcess, UNIT_SIZE_BYTES,
 };
 
 use super::{LeftOut, Subject};
@@ -89,9 +89,10 @@ impl<'a> Writer<'a> {
 
     pub fn see(&mut self, item: &Item<'_>) {
         match item {
-            Item::Process { at_ns, pid, parent, command, .. } => {
-                let cmdline = vec![(*command).to_owned()];
-                let process = TreeProcess { pid: *pid, ppid: parent.unwrap_or(0), cmdline };
+            Item::Process { at_ns, pid, parent, name, command } => {
+                // The first word is what the viewer calls it.
+                let cmdline = vec![(*name).to_owned(), (*command).to_owned()];
+                let process = TreeProcess { pid: *pid, ppid: *parent, cmdline };
                 let process_tree = Some(ProcessTree { processes: vec![process] });
                 self.packets.put(&Packet { process_tree, ..at(*at_ns) });
             }
@@ -233,6 +234,7 @@ fn clocks(subject: &Subject<'_>) -> Packet {
     let clock = |clock_id: u32, timestamp: u64| Clock { clock_id, timestamp };
     let clocks = vec![
         clock(CLOCK_MONOTONIC, subject.origin.mono_ns),
+        clock(CLOCK_MONOTONIC_COARSE, subject.origin.mono_ns),
         clock(CLOCK_REALTIME, subject.origin.realtime_ns),
     ];
     let clock_snapshot = Some(ClockSnapshot { clocks, primary_trace_clock: CLOCK_MONOTONIC });

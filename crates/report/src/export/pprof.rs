@@ -36,6 +36,8 @@ pub fn write(
 ) -> io::Result<LeftOut> {
     let mut out = GzEncoder::new(out, Compression::default());
     let mut book = Book::new();
+    // pprof takes the first mapping for the program.
+    book.mapping(&program(subject));
     let mut written = Ok(());
     profile.each(None, |site| {
         if written.is_ok() {
@@ -51,12 +53,19 @@ pub fn write(
     Ok(left_out(profile))
 }
 
+fn program(subject: &Subject<'_>) -> String {
+    let path = subject.run.command.first().map_or("", String::as_str);
+    path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(subject.name).to_owned()
+}
+
 fn put(part: &Profile, out: &mut impl Write) -> io::Result<()> {
     out.write_all(&part.encode_to_vec())
 }
 
 fn left_out(profile: &Source<'_>) -> LeftOut {
-    let mut left = vec!["which of several processes allocated is not in the profile".to_owned()];
+    let several = profile.whole.processes.len() > 1;
+    let mut left: LeftOut =
+        several.then(|| "which of the processes allocated is not in it".to_owned()).into_iter().collect();
     left.extend(profile.whole.sampling.map(|_| "the intervals of sampled figures are not in it".to_owned()));
     left
 }
@@ -116,9 +125,11 @@ impl Book {
         let mut told = false;
         let id = self.locations.of(frame, |_| told = true);
         if told {
+            // Number 0 is none.
+            let library = frame.library.as_deref().filter(|_| frame.kind == FrameKind::Native);
             let location = Location {
                 id,
-                mapping_id: self.mapping(frame),
+                mapping_id: library.map_or(0, |library| self.mapping(library)),
                 address: 0,
                 line: vec![Line { function_id: self.function(frame), line: frame.line.unwrap_or(0).into() }],
             };
@@ -135,11 +146,7 @@ impl Book {
         self.functions.of(&(name, filename), |id| functions.push(Function { id, name, filename }))
     }
 
-    /// Number 0 is none.
-    fn mapping(&mut self, frame: &Frame) -> u64 {
-        let Some(library) = frame.library.as_deref().filter(|_| frame.kind == FrameKind::Native) else {
-            return 0;
-        };
+    fn mapping(&mut self, library: &str) -> u64 {
         let filename = self.text(library);
         let mappings = &mut self.tables.mapping;
         self.mappings.of(library, |id| {

@@ -65,10 +65,9 @@ fn has(profile: &Profile<'_>, figure: What) -> bool {
 
 fn left_out(profile: &Profile<'_>) -> LeftOut {
     let sampled = profile.whole.sampling.is_some();
-    let mut left = vec![
-        "speedscope has no place for numbers of blocks, nor for who of several processes allocated"
-            .to_owned(),
-    ];
+    let several = profile.whole.processes.len() > 1;
+    let mut left = vec!["speedscope has no place for numbers of blocks".to_owned()];
+    left.extend(several.then(|| "which of the processes allocated is not in it".to_owned()));
     left.extend(sampled.then(|| "the intervals of sampled figures are not in it".to_owned()));
     left
 }

@@ -12,8 +12,8 @@ use nilometer_wire::perfetto::{
 use super::super::number::Numbers;
 use super::{LeftOut, Packets, at};
 
-/// Profiles have a sequence of their own: what they intern holds for all their packets.
-const SEQUENCE: u32 = 2;
+/// The sequence of the first profile: each has its own, as if they came from two programs.
+const FIRST_SEQUENCE: u32 = 2;
 /// Stacks in one packet.
 const SAMPLES: usize = 512;
 
@@ -24,9 +24,9 @@ enum Figure {
 }
 
 pub(super) fn write(profile: &Profile<'_>, packets: &mut Packets<'_>) {
-    let mut book = Book::new(packets);
     let (peak, ended) = (profile.times.peak_ns, profile.times.ended_ns);
     for (figure, at_ns) in [(Figure::Peak, peak), (Figure::All, ended)] {
+        let mut book = Book::new(packets, FIRST_SEQUENCE + figure as u32);
         for part in profile.parts() {
             book.dump(profile, &part, figure, at_ns);
         }
@@ -41,6 +41,7 @@ pub(super) fn left_out(profile: &Profile<'_>) -> LeftOut {
 
 struct Book<'p, 'o> {
     packets: &'p mut Packets<'o>,
+    sequence: u32,
     index: u64,
     functions: Numbers<String>,
     libraries: Numbers<String>,
@@ -51,9 +52,10 @@ struct Book<'p, 'o> {
 }
 
 impl<'p, 'o> Book<'p, 'o> {
-    fn new(packets: &'p mut Packets<'o>) -> Self {
+    fn new(packets: &'p mut Packets<'o>, sequence: u32) -> Self {
         Self {
             packets,
+            sequence,
             index: 0,
             functions: Numbers::starting_at(1),
             libraries: Numbers::starting_at(1),
@@ -65,12 +67,14 @@ impl<'p, 'o> Book<'p, 'o> {
     }
 
     fn dump(&mut self, profile: &Profile<'_>, part: &Part, figure: Figure, at_ns: u64) {
+        let mean_bytes = profile.whole.sampling.map_or(1, |sampling| sampling.mean_bytes);
         let mut dump = ProcessDump {
             pid: part.pid as u64,
             from_startup: true,
             timestamp: at_ns,
             heap_name: if figure == Figure::Peak { "live at the peak" } else { "allocations" }.to_owned(),
-            sampling_interval_bytes: profile.whole.sampling.map_or(1, |sampling| sampling.mean_bytes),
+            sampling_interval_bytes: mean_bytes,
+            orig_sampling_interval_bytes: mean_bytes,
             samples: Vec::new(),
         };
         profile.each(Some(part.number), |site| {
@@ -97,7 +101,7 @@ impl<'p, 'o> Book<'p, 'o> {
         let process_dumps = dump.cloned().into_iter().collect();
         let first = self.index == 0;
         self.packets.put(&Packet {
-            trusted_packet_sequence_id: SEQUENCE,
+            trusted_packet_sequence_id: self.sequence,
             sequence_flags: if first { STATE_CLEARED | NEEDS_STATE } else { NEEDS_STATE },
             interned_data: Some(std::mem::take(&mut self.fresh)),
             profile_packet: Some(ProfilePacket { process_dumps, continued, index: self.index }),
