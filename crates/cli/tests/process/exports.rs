@@ -149,6 +149,11 @@ fn pprof_adds_up_what_we_recorded() {
             assert!(said.contains(&format!("of {PEAK_BYTES}B total")), "{said}");
         }
     }
+    let imported = finish(&mut lab.nilo(["import", "owners.pb.gz", "-o", "back.nilo"]));
+    assert!(imported.status.success(), "{}", text(&imported.stderr));
+    let back = finish(&mut lab.nilo(["report", "back.nilo", "--allocs", "--json"]));
+    let back: Value = serde_json::from_slice(&back.stdout).expect("JSON");
+    assert_eq!(number(&back["peak"]["bytes"]), PEAK_BYTES, "we read it ourselves");
     let (file, _) = export(&lab, "pprof", "again.pb.gz");
     let first = std::fs::read(lab.path("owners.pb.gz")).unwrap();
     assert!(first == std::fs::read(file).unwrap(), "the same run gives the same bytes");

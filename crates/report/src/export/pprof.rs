@@ -1,6 +1,6 @@
 //! pprof's `profile.proto`, gzipped: every figure is a sample type of its own, so that `-sample_index` chooses.
 //!
-//! The fields of a message may come in pieces: samples are written one by one, the tables after them.
+//! The fields of a message may come in pieces: sample types first, samples one by one, the tables after them.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -36,6 +36,9 @@ pub fn write(
 ) -> io::Result<LeftOut> {
     let mut out = GzEncoder::new(out, Compression::default());
     let mut book = Book::new();
+    // Readers tell the format from its first field.
+    let sample_type = book.types();
+    put(&Profile { sample_type, ..Profile::default() }, &mut out)?;
     // pprof takes the first mapping for the program.
     book.mapping(&program(subject));
     let mut written = Ok(());
@@ -160,11 +163,14 @@ impl Book {
         })
     }
 
+    fn types(&mut self) -> Vec<ValueType> {
+        TYPES
+            .iter()
+            .map(|(name, unit, _)| ValueType { kind: self.text(name), unit: self.text(unit) })
+            .collect()
+    }
+
     fn head(&mut self, profile: &Source<'_>, subject: &Subject<'_>, what: What) {
-        for (name, unit, _) in TYPES {
-            let kind = ValueType { kind: self.text(name), unit: self.text(unit) };
-            self.tables.sample_type.push(kind);
-        }
         let default = TYPES.iter().find(|(_, _, of)| *of == Some(what));
         self.tables.default_sample_type = default.map_or(0, |(name, _, _)| self.text(name));
         self.tables.period_type = Some(ValueType { kind: self.text("space"), unit: self.text("bytes") });
