@@ -18,6 +18,7 @@ use crate::made_of::Composition;
 use crate::model::Run;
 use crate::peak::{Moment, PeakFinder};
 use crate::process::{ProcessTable, Together};
+use crate::rank::RankBuilder;
 use crate::repeat::RepeatWatch;
 use crate::step::StepTracker;
 use crate::system::SystemWatch;
@@ -53,6 +54,7 @@ pub struct RunBuilder {
     pub(crate) composition: Composition,
     pub(crate) heap: HeapWatch,
     pub(crate) ledgers: LedgerFinder,
+    pub(crate) ranks: RankBuilder,
     pub(crate) curves: Curves,
     pub(crate) events: EventLog,
     /// Levels over time: nanoseconds and bytes.
@@ -79,6 +81,7 @@ impl RunBuilder {
             composition: Composition::default(),
             heap: HeapWatch::default(),
             ledgers: LedgerFinder::default(),
+            ranks: RankBuilder::default(),
             curves: Curves::new(),
             events: EventLog::new(),
             levels: Thinned::new(4_096),
@@ -90,6 +93,7 @@ impl RunBuilder {
     }
 
     pub fn push(&mut self, record: &Record) {
+        self.ranks.push(record);
         match record {
             Record::Tick(tick) => self.tick(tick),
             Record::Header(header) => self.header(header),

@@ -65,6 +65,7 @@ impl<'b> Closing<'b> {
             processes_seen: b.processes.seen,
             unseen: b.processes.unseen(b.ticks_per_s),
             workers: worker::groups(b.processes.all()),
+            ranks: b.ranks.finish(&b.manifest.host.name, b.manifest.host.counter_slack_bytes as f64),
             system: b.system.finish(b.cause.oom_kills(), &b.manifest.host.devices),
             repeats: b.repeats.finish(),
             steps: self.steps.listed.clone(),

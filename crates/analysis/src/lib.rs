@@ -33,6 +33,7 @@ mod peak;
 mod process;
 mod quality;
 pub mod random;
+pub mod rank;
 mod repeat;
 mod rhythm;
 mod settle;

@@ -31,6 +31,8 @@ pub struct Run {
     pub processes_seen: u64,
     pub unseen: Option<Unseen>,
     pub workers: Vec<Workers>,
+    /// Ranks among the processes: a launcher was recorded together with what it started.
+    pub ranks: Vec<crate::rank::Ranked>,
     pub system: System,
     /// Where the recording covers several runs of one command.
     pub repeats: Option<Repeats>,

@@ -52,6 +52,7 @@ pub fn manifest(
         control_socket: None,
         repeat: None,
         allocs: None,
+        rank: None,
         end: None,
     }
 }

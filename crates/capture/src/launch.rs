@@ -20,6 +20,7 @@ use nilometer_trace::record::{EventKind, Exit, Phase};
 
 use crate::allocs::{self, Allocs};
 use crate::control::{CONTROL_VARIABLE, Control};
+use crate::job::{self, Placed, Spool};
 use crate::marks::Marks;
 use crate::options::{Options, Target};
 use crate::recorder::{Recorder, nanoseconds};
@@ -29,7 +30,7 @@ use crate::session::{Session, Subject};
 use crate::shm::SharedMemory;
 use crate::system::System;
 use crate::tree::Tree;
-use crate::{Error, describe};
+use crate::{Error, describe, rank};
 
 /// The marks file inside a run directory.
 pub const MARKS_FILE: &str = "marks";
@@ -43,24 +44,54 @@ pub struct Outcome {
     pub exit: Exit,
     /// Why the directory is not where it was wanted.
     pub fallback: Option<String>,
+    /// Where it is one of several ranks.
+    pub placed: Option<Placed>,
 }
 
-/// Runs `target` to its end and records it.
+/// Runs `target` to its end and records it; a rank of a job in the directory of that job.
 pub fn run(options: &Options, target: Target) -> Result<Outcome, Error> {
-    let name = rundir::command_name(&describe::text_arguments(&target.argv));
-    let directory = make_directory(options, &name)?;
+    let arguments = describe::text_arguments(&target.argv);
+    let told = rank::tell(&target.environment, &target.argv);
+    let placed = told
+        .map(|told| job::place(&told, &arguments, options.output.as_deref(), &Places::from_environment()));
+    let placed = placed.transpose()?;
+    let home = match &placed {
+        Some(placed) => RunDirectory { path: placed.run.clone(), fallback: placed.fallback.clone() },
+        None => make_directory(options, &rundir::command_name(&arguments))?,
+    };
+    let node_lock = placed.as_ref().and_then(|placed| placed.sampler.clone());
+    let options = &Options { node_lock, ..options.clone() };
+    let spool = options.spool.as_deref().map(|base| Spool::open(base, &home.path)).transpose()?;
+    let directory = spool.as_ref().map_or(&home.path, |spool| &spool.local);
     let inherited_files = OpenFiles::read().unwrap_or(OpenFiles { soft: 1024, hard: 1024 });
     inherited_files.raise();
-    let ended = prepare(options, target, &directory.path, inherited_files).and_then(Launched::live);
+    let ended =
+        prepare(options, target, directory, placed.as_ref(), inherited_files).and_then(Launched::live);
     inherited_files.set();
     match ended {
-        Ok(exit) => Ok(Outcome { directory: directory.path, exit, fallback: directory.fallback }),
+        Ok(exit) => Ok(settle(home, spool, placed, exit)),
         Err(error) => {
             // Nothing ran: an empty run directory would only be in the way.
-            let _ = std::fs::remove_dir_all(&directory.path);
+            let _ = std::fs::remove_dir_all(directory);
+            let _ = std::fs::remove_dir_all(&home.path);
+            if let Some(placed) = placed {
+                job::leave(&placed);
+            }
             Err(error)
         }
     }
+}
+
+/// Where the recording is in the end: at home, or still in its spool, and then that is said.
+fn settle(home: RunDirectory, spool: Option<Spool>, placed: Option<Placed>, exit: Exit) -> Outcome {
+    let kept = spool.map(|spool| job::copy_home(&spool).map_err(|error| (spool.local, error)));
+    let (directory, fallback) = match kept {
+        Some(Err((local, error))) => {
+            (local, Some(format!("it could not be copied to {} ({error})", home.path.display())))
+        }
+        _ => (home.path, home.fallback),
+    };
+    Outcome { directory, exit, fallback, placed }
 }
 
 /// The directory asked for, or one named after `name`.
@@ -95,6 +126,7 @@ fn prepare(
     options: &Options,
     mut target: Target,
     directory: &Path,
+    placed: Option<&Placed>,
     inherited_files: OpenFiles,
 ) -> Result<Launched, Error> {
     let system_error = |what| move |source| Error::System { what, source };
@@ -125,6 +157,7 @@ fn prepare(
     let mut manifest =
         describe::manifest("run", directory, &launcher.target, child, limit, options, &Zoned::now());
     manifest.host.devices = system.device_names();
+    manifest.rank = placed.map(Placed::stored);
     let allocs = injection.start(options, directory, &mut manifest);
     let recorder = Recorder::start(directory, options, tree, system)?;
     let session = Session {

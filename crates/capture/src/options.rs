@@ -19,6 +19,10 @@ pub struct Options {
     /// Where the run directory goes; `None` = named after the command, in `$NILO_DIR` or here.
     pub output: Option<PathBuf>,
     pub force: bool,
+    /// Record below this directory of the node, and copy the run to its place at the end.
+    pub spool: Option<PathBuf>,
+    /// Who holds a lock on this file samples the node often; the other ranks look at it now and then.
+    pub node_lock: Option<PathBuf>,
     pub interval: Duration,
     /// How long to look at the system before the start and after the end.
     pub before: Duration,
@@ -63,6 +67,8 @@ impl Default for Options {
         Self {
             output: None,
             force: false,
+            spool: None,
+            node_lock: None,
             interval: Duration::from_millis(100),
             before: Duration::from_millis(20),
             settle: Duration::from_millis(150),

@@ -3,12 +3,13 @@
 //! Used by every recording verb; it knows neither how the target was started nor when it ends.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::clock::{monotonic_ns, realtime_ns};
 use nilometer_kernel::sys::limits::{own_usage, page_bytes, ticks_per_s};
+use nilometer_kernel::sys::lock::Lock;
 use nilometer_kernel::sys::process::own_pid;
 use nilometer_kernel::sys::slate::Slate;
 use nilometer_trace::log::{Dropped, LogWriter, Slots};
@@ -32,6 +33,8 @@ use crate::{
 const SYSTEM_PACE_NS: u64 = 50_000_000;
 /// Unless a limit on the machine is watched.
 const WATCHED_PACE_NS: u64 = 2_000_000;
+/// Where another rank samples the node.
+const LEISURE_PACE_NS: u64 = 5_000_000_000;
 /// A new maximum of the tree's upper bound by this factor is worth page-table walks.
 const NEW_PEAK: f64 = 1.05;
 /// The clock was set when it moved by this much against the monotonic one.
@@ -53,6 +56,7 @@ pub struct Recorder {
     max_log_bytes: u64,
     system_ns: u64,
     system_pace_ns: u64,
+    turn: Option<Turn>,
     page_kib: u64,
     highest_kib: u64,
     clock_offset_ns: i64,
@@ -92,6 +96,7 @@ impl Recorder {
             max_log_bytes: options.max_log_bytes,
             system_ns: 0,
             system_pace_ns: if options.limits.watches_system() { WATCHED_PACE_NS } else { SYSTEM_PACE_NS },
+            turn: options.node_lock.clone().filter(|_| !options.limits.any()).map(Turn::new),
             page_kib: page_bytes() / 1024,
             highest_kib: 0,
             clock_offset_ns: clock_offset(),
@@ -199,8 +204,11 @@ impl Recorder {
 
     /// True when there are new values to be stored.
     fn read_system(&mut self, now_ns: u64, tree_kib: u64, always: bool) -> bool {
-        if !always && now_ns.saturating_sub(self.system_ns) < self.system_pace_ns {
+        if !always && now_ns.saturating_sub(self.system_ns) < self.pace_ns() {
             return false;
+        }
+        if let Some(turn) = &mut self.turn {
+            turn.take();
         }
         self.system_ns = now_ns;
         if self.system.devices_due(now_ns) {
@@ -216,6 +224,14 @@ impl Recorder {
             self.append(&Record::Columns(columns));
         }
         reading != Reading::Same
+    }
+
+    fn pace_ns(&self) -> u64 {
+        if self.turn.as_ref().is_some_and(|turn| turn.lock.is_none()) {
+            LEISURE_PACE_NS
+        } else {
+            self.system_pace_ns
+        }
     }
 
     fn read_devices(&mut self) {
@@ -357,6 +373,27 @@ impl Recorder {
             cgroup_peak_bytes,
         };
         self.log.finish(end);
+    }
+}
+
+/// Of all ranks on a node one samples it; when it has ended, another.
+#[derive(Debug)]
+struct Turn {
+    path: PathBuf,
+    lock: Option<Lock>,
+}
+
+impl Turn {
+    fn new(path: PathBuf) -> Self {
+        let mut turn = Self { path, lock: None };
+        turn.take();
+        turn
+    }
+
+    fn take(&mut self) {
+        if self.lock.is_none() {
+            self.lock = Lock::try_take(&self.path).ok().flatten();
+        }
     }
 }
 

@@ -90,7 +90,7 @@ fn make(path: &Path) -> Result<(), Error> {
 }
 
 /// 0700, with a `.gitignore` inside so that no run is ever committed by accident.
-fn make_io(path: &Path) -> std::io::Result<()> {
+pub(crate) fn make_io(path: &Path) -> std::io::Result<()> {
     if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent)?;
     }

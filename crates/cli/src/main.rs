@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Some(Verb::Report(args)) => cmd::report::run(&args),
         Some(Verb::Plot(args)) => cmd::plot::run(&args),
         Some(Verb::Export(args)) => cmd::export::run(&args),
+        Some(Verb::Merge(args)) => cmd::merge::run(&args),
         Some(Verb::List(args)) => cmd::list::run(&args),
         Some(Verb::Doctor(args)) => cmd::doctor::run(&args),
         Some(Verb::Import(args)) => cmd::import::import(&args),

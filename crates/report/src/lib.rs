@@ -18,6 +18,7 @@ pub mod leak;
 pub mod ledger;
 pub mod pages;
 pub mod plot;
+pub mod rank;
 pub mod redact;
 pub mod scene;
 mod sentence;

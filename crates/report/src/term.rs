@@ -22,6 +22,7 @@ const EVENT_INDENT: usize = 12;
 pub fn verdict(run: &Run, style: &Style) -> String {
     let rows = fold(&style.safe(&sentence::headline(run, style)), style.columns());
     let mut out = style.paint(&rows.join("\n"), Tone::Strong) + "\n";
+    out += &crate::rank::of_run(run, style);
     out.extend(sentence::findings(run).iter().map(|line| line.render(style)));
     out
 }

@@ -1,11 +1,10 @@
 //! Which run, node and rank a table belongs to, and the directory names that say so.
 
-use std::{
-    fmt::Write as _,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use nilometer_trace::Manifest;
+use nilometer_trace::job::escape;
+use nilometer_trace::manifest::Rank;
 
 /// Launchers tell a process its rank by one of these; the first that holds a number counts.
 const RANK_VARIABLES: [&str; 5] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
@@ -23,6 +22,9 @@ pub struct Identity {
 
 impl Identity {
     pub fn of(run: &Path, manifest: &Manifest) -> Self {
+        if let Some(rank) = &manifest.rank {
+            return Self::of_rank(rank, manifest);
+        }
         Self {
             run: directory_name(run).unwrap_or_else(|| named(&manifest.name)),
             node: named(&manifest.host.name),
@@ -30,12 +32,19 @@ impl Identity {
         }
     }
 
+    /// A rank's directory has a name that all ranks share: the job has one of its own. A restart is another run.
+    fn of_rank(rank: &Rank, manifest: &Manifest) -> Self {
+        let job = rank.job.strip_suffix(RUN_SUFFIX).unwrap_or(&rank.job);
+        let run = if rank.restart == 0 { named(job) } else { format!("{job}.restart{}", rank.restart) };
+        Self { run, node: named(&manifest.host.name), rank: rank.rank }
+    }
+
     /// `run=…/node=…/rank=…`, as every engine that knows Hive partitions reads it: all but plain letters is %-escaped.
     pub fn partition(&self) -> PathBuf {
         let rank = self.rank.to_string();
         [("run", &self.run), ("node", &self.node), ("rank", &rank)]
             .into_iter()
-            .map(|(key, value)| format!("{key}={}", escaped(value)))
+            .map(|(key, value)| format!("{key}={}", escape(value)))
             .collect()
     }
 }
@@ -55,18 +64,6 @@ fn named(name: &str) -> String {
 fn rank(environment: &[(String, String)]) -> u64 {
     let value = |wanted: &&str| environment.iter().find(|(name, _)| name == wanted)?.1.trim().parse().ok();
     RANK_VARIABLES.iter().find_map(value).unwrap_or(0)
-}
-
-fn escaped(value: &str) -> String {
-    let mut text = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"._-".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            let _ = write!(text, "%{byte:02X}");
-        }
-    }
-    text
 }
 
 #[cfg(test)]

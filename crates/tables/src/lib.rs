@@ -26,4 +26,4 @@ pub use error::Error;
 pub use identity::Identity;
 pub use json::write_json;
 pub use nilometer_trace::Ending;
-pub use parquet::{TABLES_DIRECTORY, Written, write_parquet};
+pub use parquet::{By, MergeOptions, Merged, Part, TABLES_DIRECTORY, Written, write_merged, write_parquet};

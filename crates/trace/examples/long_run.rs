@@ -69,6 +69,7 @@ fn manifest(directory: &Path) -> Manifest {
         control_socket: None,
         repeat: None,
         allocs: None,
+        rank: None,
         end: None,
     }
 }

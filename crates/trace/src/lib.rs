@@ -10,6 +10,7 @@ pub mod error;
 pub mod follow;
 pub mod frame;
 pub mod heap;
+pub mod job;
 pub mod ledger;
 pub mod log;
 pub mod manifest;

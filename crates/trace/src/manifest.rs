@@ -59,6 +59,9 @@ pub struct Manifest {
     /// Allocations were asked for (`--allocs`): the tracker was injected, or why not.
     #[serde(default)]
     pub allocs: Option<Allocs>,
+    /// Which of the ranks of a job this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<Rank>,
     #[serde(default)]
     pub end: Option<ManifestEnd>,
 }
@@ -176,6 +179,19 @@ pub struct Allocs {
     pub lost_events: Option<u64>,
 }
 
+/// As the launcher told it; the directory is that of [`crate::job`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rank {
+    pub launcher: String,
+    pub job: String,
+    pub rank: u64,
+    pub restart: u64,
+    #[serde(default)]
+    pub local_rank: Option<u64>,
+    #[serde(default)]
+    pub world_size: Option<u64>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repeat {
     pub number: u32,
@@ -227,6 +243,7 @@ mod tests {
             control_socket: None,
             repeat: None,
             allocs: None,
+            rank: None,
             end: None,
         }
     }

@@ -39,6 +39,7 @@ pub(crate) fn manifest() -> Manifest {
         control_socket: None,
         repeat: None,
         allocs: None,
+        rank: None,
         end: None,
     }
 }

@@ -27,6 +27,9 @@ pub struct CompareArgs {
     /// Runs, directories of runs, heap snapshots or sweeps; the first is the base
     #[arg(value_name = "SIDE", conflicts_with = "rev")]
     pub sides: Vec<String>,
+    /// Of a job: this rank on every side, instead of all as repeats
+    #[arg(long, value_name = "N")]
+    pub rank: Option<u64>,
     /// Fail where this holds: 'peak > +5%', 'leak > 1MB/step', 'made.heap > 500MiB'
     #[arg(long, value_name = "GATE")]
     pub fail_if: Vec<String>,

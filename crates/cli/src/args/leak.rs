@@ -36,6 +36,9 @@ pub struct LeakArgs {
     /// Run directory, @last, @2, …, or a process id (default: @last)
     #[arg(conflicts_with = "command")]
     pub target: Option<String>,
+    /// Of a job: this rank [default: the one that is not like the others]
+    #[arg(long, value_name = "N")]
+    pub rank: Option<u64>,
     /// Watch a process this long [default: 60s]; with --repeat: begin no run after this long
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,

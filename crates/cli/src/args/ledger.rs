@@ -28,6 +28,9 @@ pub struct WhereArgs {
     /// Process id, run directory, or @last, @2, … (default: @last)
     #[arg(value_name = "PID|RUN")]
     pub target: Option<String>,
+    /// Of a job: this rank [default: the one that is not like the others]
+    #[arg(long, value_name = "N")]
+    pub rank: Option<u64>,
     /// What a row is
     #[arg(long, value_enum, default_value_t = By::Line, conflicts_with = "line")]
     pub by: By,

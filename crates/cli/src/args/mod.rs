@@ -7,6 +7,7 @@ pub mod heap;
 pub mod import;
 pub mod leak;
 pub mod ledger;
+pub mod merge;
 pub mod metrics;
 pub mod pages;
 pub mod plot;
@@ -114,6 +115,7 @@ pub enum Verb {
     Plot(plot::PlotArgs),
     Export(report::ExportArgs),
     Leak(leak::LeakArgs),
+    Merge(merge::MergeArgs),
     List(ListArgs),
     Doctor(DoctorArgs),
     Import(import::ImportArgs),
@@ -131,6 +133,8 @@ Examples:
   nilo run -o base.nilo --interval 10ms -- ./bench
   nilo run --json=peak.json -q -- make test
   nilo run --allocs -- python train.py     which code owns the memory?
+  torchrun --nproc-per-node 8 --no-python nilo run -- python train.py
+  srun nilo run -- python train.py         every rank into one directory: nilo report
 
 Exit code: the command's own; 128+n when a signal ended it; 126/127 when it cannot be
 executed; 125 when nilo itself fails before the start.")]
@@ -163,6 +167,9 @@ pub struct RunArgs {
     /// Give the run a cgroup of its own, for the kernel's exact peak of the whole tree
     #[arg(long)]
     pub cgroup: bool,
+    /// Record below this directory of the node's own disk; the run is copied to its place at the end
+    #[arg(long, value_name = "DIR")]
+    pub spool: Option<PathBuf>,
     #[command(flatten)]
     pub allocs: allocs::AllocArgs,
     #[command(flatten)]

@@ -19,6 +19,9 @@ pub struct PlotArgs {
     /// Run directories, or @last, @2, … (default: @last); for `--view sweep` and `pages` a directory of
     /// `nilo sweep`, `nilo pages`
     pub runs: Vec<String>,
+    /// Of a job: this rank [default: the one that is not like the others]
+    #[arg(long, value_name = "N")]
+    pub rank: Option<u64>,
     /// What to draw
     #[arg(long, value_enum, value_name = "VIEW", default_value_t = PlotView::Run)]
     pub view: PlotView,

@@ -24,6 +24,9 @@ Examples:
 pub struct ReportArgs {
     /// Run directory, or @last, @2, … (default: @last)
     pub run: Option<String>,
+    /// Of a job: this rank instead of all of them
+    #[arg(long, value_name = "N")]
+    pub rank: Option<u64>,
     /// What to show
     #[arg(long, value_enum, value_name = "VIEW", default_value_t = View::Run)]
     pub view: View,
@@ -193,6 +196,9 @@ Stacks are there where the run was recorded with --allocs.")]
 pub struct ExportArgs {
     /// Run directory, or @last, @2, … (default: @last)
     pub run: Option<String>,
+    /// Of a job: this rank [default: the one that is not like the others; parquet: all]
+    #[arg(long, value_name = "N")]
+    pub rank: Option<u64>,
     /// What to write
     #[arg(long, value_enum)]
     pub format: ExportFormat,

@@ -63,6 +63,8 @@ impl Runner {
             .args(recording.options)
             .arg("--")
             .args(recording.argv);
+        // Ours is the launcher of this one: it is no rank, whoever launched us.
+        command.env(nilometer_capture::rank::RANK_VARIABLE, "none");
         command.envs(recording.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         if let Some(directory) = recording.working_directory {

@@ -54,7 +54,7 @@ fn of_process(pid: i32, args: &WhereArgs) -> Result<ExitCode, Failure> {
 
 /// A ledger that a run has kept.
 fn of_run(args: &WhereArgs) -> Result<ExitCode, Failure> {
-    let path = load::resolve(args.target.as_deref())?;
+    let path = load::resolve_rank(args.target.as_deref(), args.rank)?;
     let run = load::model(&path)?;
     let place = run.saved.clone().unwrap_or_default();
     let Some(ledgers) = run.ledgers else { return Err(no_ledger(&place)) };

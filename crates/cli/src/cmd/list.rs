@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use nilometer_capture::rundir::Places;
 use nilometer_report::text;
-use nilometer_trace::Manifest;
+use nilometer_trace::{Manifest, job as stored};
 
+use super::job;
 use super::load::{self, Found};
 use crate::args::ListArgs;
 use crate::talk::{self, Failure};
@@ -30,7 +31,7 @@ pub fn run(args: &ListArgs) -> Result<ExitCode, Failure> {
 
 /// Resolves every word before the first removal: `@2` means the same run throughout.
 fn remove_named(words: &[String]) -> Result<ExitCode, Failure> {
-    let paths = words.iter().map(|word| load::resolve(Some(word))).collect::<Result<Vec<_>, _>>()?;
+    let paths = words.iter().map(|word| load::resolve_any(Some(word))).collect::<Result<Vec<_>, _>>()?;
     for path in paths {
         remove(&path)?;
     }
@@ -63,6 +64,10 @@ fn print_table(runs: &[Found]) {
 
 fn describe(path: &Path) -> String {
     let name = path.file_name().map_or_else(String::new, |n| text::escape(&n.to_string_lossy()));
+    if let Ok(job) = stored::Job::read(path) {
+        let ranks = text::counted(job::runs(path).len() as u64, "rank", "ranks");
+        return format!("{}  {ranks:>12}  {name}  {}", job.started, text::escape(&job.command.join(" ")));
+    }
     let Ok(manifest) = Manifest::read(path) else { return format!("{name}  (manifest not readable)") };
     let end = manifest.end.as_ref().map_or("no end recorded".to_owned(), |e| text::duration(e.duration_s));
     format!("{}  {end:>12}  {name}  {}", manifest.started, text::escape(&manifest.command.join(" ")))
@@ -71,7 +76,10 @@ fn describe(path: &Path) -> String {
 fn print_json(runs: &[Found]) {
     let entries: Vec<_> = runs
         .iter()
-        .map(|run| serde_json::json!({"path": run.path, "manifest": Manifest::read(&run.path).ok()}))
+        .map(|run| match stored::Job::read(&run.path) {
+            Ok(job) => serde_json::json!({"path": run.path, "manifest": null, "job": job}),
+            Err(_) => serde_json::json!({"path": run.path, "manifest": Manifest::read(&run.path).ok()}),
+        })
         .collect();
     talk::data(&format!("{:#}\n", serde_json::Value::from(entries)));
 }

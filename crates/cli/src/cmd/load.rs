@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use nilometer_analysis::{LogEnding, Run, RunBuilder};
 use nilometer_capture::rundir::{Places, SUFFIX};
+use nilometer_trace::job::JOB_FILE;
 use nilometer_trace::manifest::MANIFEST_FILE;
 use nilometer_trace::record::Record;
 use nilometer_trace::{Ending, Manifest};
 
+use super::job;
 use super::progress::Progress;
 use crate::talk::{self, Failure};
 
@@ -32,14 +34,36 @@ fn runs_in(place: &Path) -> Vec<Found> {
         .flatten()
         .filter(|entry| entry.file_name().to_string_lossy().ends_with(SUFFIX))
         .filter_map(|entry| {
-            let made = std::fs::metadata(entry.path().join(MANIFEST_FILE)).ok()?.modified().ok()?;
+            let manifest = std::fs::metadata(entry.path().join(MANIFEST_FILE));
+            let made =
+                manifest.or_else(|_| std::fs::metadata(entry.path().join(JOB_FILE))).ok()?.modified().ok()?;
             Some(Found { path: entry.path(), made })
         })
         .collect()
 }
 
-/// The run that a word names: a path, `@last`, `@2`; without a word the newest, and that is said.
+/// The run that a word names; of a job the rank that is worth a look.
 pub fn resolve(word: Option<&str>) -> Result<PathBuf, Failure> {
+    resolve_rank(word, None)
+}
+
+/// The run that a word names; of a job that rank.
+pub fn resolve_rank(word: Option<&str>, rank: Option<u64>) -> Result<PathBuf, Failure> {
+    let path = resolve_any(word)?;
+    if job::is_one(&path) {
+        return job::choose(&path, rank);
+    }
+    match rank {
+        Some(_) => {
+            Err(Failure::from(anyhow::anyhow!("{} is one recording, no job of ranks", path.display()))
+                .hint(format!("what it says of its processes:  nilo report {}", short_path(&path))))
+        }
+        None => Ok(path),
+    }
+}
+
+/// The run or job that a word names: a path, `@last`, `@2`; without a word the newest, and that is said.
+pub fn resolve_any(word: Option<&str>) -> Result<PathBuf, Failure> {
     let position = match word {
         None | Some("@last") => 1,
         Some(w) => match w.strip_prefix('@').map(str::parse::<usize>) {
@@ -64,7 +88,7 @@ pub fn resolve(word: Option<&str>) -> Result<PathBuf, Failure> {
 }
 
 fn existing(path: &Path) -> Result<PathBuf, Failure> {
-    if path.join(MANIFEST_FILE).exists() {
+    if path.join(MANIFEST_FILE).exists() || job::is_one(path) {
         return Ok(path.to_owned());
     }
     let what = if path.exists() { "is not a run directory" } else { "does not exist" };

@@ -36,7 +36,7 @@ pub struct Parts {
 }
 
 pub fn write(args: &ReportArgs) -> Result<ExitCode, Failure> {
-    let (path, sweep) = find(args.run.as_deref())?;
+    let (path, sweep) = find(args.run.as_deref(), args.rank)?;
     let place = args.page.output.clone().unwrap_or_else(|| path.join(PAGE_FILE));
     let to_stdout = place.as_os_str() == "-";
     // Ours may be made again; anything else is somebody's.
@@ -72,7 +72,7 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// A run, or of a sweep the run that needed most.
-fn find(word: Option<&str>) -> Result<(PathBuf, Option<Sweep>), Failure> {
+fn find(word: Option<&str>, rank: Option<u64>) -> Result<(PathBuf, Option<Sweep>), Failure> {
     if let Some(directory) = word.map(Path::new).filter(|path| sweep::is_one(path)) {
         let sweep = read_sweep(directory)?;
         let largest = sweep.runs.iter().max_by_key(|run| run.peak_bytes);
@@ -83,7 +83,7 @@ fn find(word: Option<&str>) -> Result<(PathBuf, Option<Sweep>), Failure> {
         let path = PathBuf::from(&largest.saved);
         return Ok((path, Some(sweep)));
     }
-    let path = load::resolve(word)?;
+    let path = load::resolve_rank(word, rank)?;
     // A run of a sweep shows its sweep too.
     let sweep = path.parent().filter(|parent| sweep::is_one(parent)).map(read_sweep).transpose()?;
     Ok((path, sweep))

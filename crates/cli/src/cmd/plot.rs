@@ -10,10 +10,12 @@ use nilometer_report::scene::{Scene, Theme, pdf, png, svg};
 use nilometer_report::stacks::Stacks;
 
 use super::page::{self, Parts};
-use super::{exit, load, pages};
+use super::{exit, job, load, pages};
 use crate::args::plot::{PlotArgs, PlotView};
 use crate::talk::{self, Failure};
 
+/// Lines that can be told apart on one chart.
+const MOST_RANKS: usize = 12;
 /// More nodes than a picture has pixels.
 const MOST_NODES: usize = 1_000_000;
 
@@ -79,16 +81,30 @@ fn draw(args: &PlotArgs) -> Result<Scene, Failure> {
 
 fn paths(args: &PlotArgs) -> Result<Vec<PathBuf>, Failure> {
     if args.runs.is_empty() {
-        return Ok(vec![load::resolve(None)?]);
+        return expanded(args, None);
     }
-    args.runs.iter().map(|word| load::resolve(Some(word))).collect()
+    let paths = args.runs.iter().map(|word| expanded(args, Some(word))).collect::<Result<Vec<_>, _>>()?;
+    Ok(paths.concat())
+}
+
+/// Memory over time can show the ranks of a job together; the other views show one of them.
+fn expanded(args: &PlotArgs, word: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
+    let path = load::resolve_any(word)?;
+    if !job::is_one(&path) || args.rank.is_some() || args.view != PlotView::Run {
+        return Ok(vec![load::resolve_rank(path.to_str(), args.rank)?]);
+    }
+    let runs = job::runs(&path);
+    if runs.len() > MOST_RANKS {
+        talk::say(&format!("the first {MOST_RANKS} of {} ranks; another:  --rank N", runs.len()));
+    }
+    Ok(runs.into_iter().take(MOST_RANKS).map(|it| it.path).collect())
 }
 
 fn several(args: &PlotArgs, paths: &[PathBuf], size: Size) -> Result<Scene, Failure> {
     let mut runs = paths.iter().map(|path| load::model(path)).collect::<Result<Vec<_>, _>>()?;
     for (run, path) in runs.iter_mut().zip(paths) {
         // Names of one program are all the same; their directories are not.
-        let word = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let word = rank_of(path).or_else(|| path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
         run.name = word.unwrap_or_else(|| run.name.clone());
         if args.redact {
             nilometer_report::redact::run(run);
@@ -96,6 +112,12 @@ fn several(args: &PlotArgs, paths: &[PathBuf], size: Size) -> Result<Scene, Fail
     }
     let all: Vec<_> = runs.iter().collect();
     plot::runs(&all, size).ok_or_else(|| nothing("no sample of a command was taken", "nilo run -- COMMAND"))
+}
+
+/// `rank 3` for a run directory below a job.
+fn rank_of(path: &Path) -> Option<String> {
+    let parent = path.parent()?.file_name()?.to_str()?;
+    parent.strip_prefix("rank=").map(|rank| format!("rank {rank}"))
 }
 
 fn machine(path: &Path, size: Size) -> Result<Scene, Failure> {

@@ -1,8 +1,11 @@
 //! `nilo report`: a run again, from what it stored.
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use super::{allocs, load, page};
+use nilometer_report::rank;
+
+use super::{allocs, job, load, page};
 use crate::args::report::ReportArgs;
 use crate::talk::{self, Failure};
 
@@ -11,7 +14,11 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     if args.html {
         return page::write(args);
     }
-    let path = load::resolve(args.run.as_deref())?;
+    let path = load::resolve_any(args.run.as_deref())?;
+    if job::is_one(&path) && args.rank.is_none() && !args.wants_allocs() {
+        return of_job(args, &path);
+    }
+    let path = load::resolve_rank(path.to_str(), args.rank)?;
     if args.wants_allocs() {
         return allocs::report(args, &path);
     }
@@ -22,6 +29,19 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
         let mut style = talk::stdout_style();
         style.width = args.width.map_or(style.width, usize::from);
         talk::data(&nilometer_report::term::report(&run, &style));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All ranks side by side.
+fn of_job(args: &ReportArgs, path: &Path) -> Result<ExitCode, Failure> {
+    let job = job::read(path, None)?;
+    if args.json {
+        talk::data(&format!("{:#}\n", rank::json(&job)));
+    } else {
+        let mut style = talk::stdout_style();
+        style.width = args.width.map_or(style.width, usize::from);
+        talk::data(&rank::render(&job, &style));
     }
     Ok(ExitCode::SUCCESS)
 }

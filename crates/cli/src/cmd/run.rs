@@ -31,7 +31,10 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let outlets = metrics::outlets(&args.recording.metrics, args.telling.quiet)?;
     let options = Options { allocs, outlets, ..options(args) };
     let outcome = launch::run(&options, target).map_err(failure)?;
-    tell::tell(&args.telling, &outcome.directory, outcome.fallback.as_deref());
+    match &outcome.placed {
+        Some(placed) => tell::tell_rank(&args.telling, placed, &outcome),
+        None => tell::tell(&args.telling, &outcome.directory, outcome.fallback.as_deref()),
+    }
     Ok(exit_code(&outcome))
 }
 
@@ -56,6 +59,7 @@ fn options(args: &RunArgs) -> Options {
         settle: args.settle,
         exact_step_peaks: args.exact_step_peaks,
         cgroup: args.cgroup,
+        spool: args.spool.clone(),
         repeat: args.repeat.unwrap_or(1),
         steps: args.steps.clone(),
         stop_after: args.stop_after.clone(),

@@ -3,17 +3,23 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use nilometer_analysis::Run;
+use nilometer_capture::job::Placed;
+use nilometer_capture::launch::Outcome;
 use nilometer_report::text::{self, escape};
-use nilometer_report::{json, term};
+use nilometer_report::{json, rank, term};
 use nilometer_trace::Manifest;
 use nilometer_trace::allocs::{self, ALLOCS_FILE, About};
+use nilometer_trace::job as stored;
 
-use super::load;
+use super::{job, load};
 use crate::args::{Summary, TellArgs};
 use crate::talk::{self, Failure};
 
+/// How long the other ranks of a node are waited for.
+const PATIENCE: Duration = Duration::from_millis(600);
 /// Processes that are named when they were not tracked.
 const MOST_UNTRACKED: usize = 3;
 
@@ -25,6 +31,35 @@ pub fn tell(args: &TellArgs, directory: &Path, fallback: Option<&str>) {
     let silent = args.quiet && args.json.is_none();
     if !silent && let Err(problem) = summarise(args, directory) {
         problem.tell();
+    }
+}
+
+/// One rank of each node speaks for all of them; the others are silent. What `--json` asks of a rank, each gives.
+pub fn tell_rank(args: &TellArgs, placed: &Placed, outcome: &Outcome) {
+    let own = TellArgs { quiet: true, summary: args.summary, json: args.json.clone() };
+    tell(&own, &outcome.directory, None);
+    if let Some(reason) = &outcome.fallback {
+        talk::say(&format!("rank {}: {reason}; the run is in {}", placed.rank, outcome.directory.display()));
+    }
+    if placed.speaks() && !args.quiet {
+        wait_for_others(placed);
+        match job::read(&placed.job, Some(&placed.node)) {
+            Ok(found) if args.summary == Summary::Line => talk::talk(&(rank::sentence(&found) + "\n")),
+            Ok(found) => talk::talk(&rank::render(&found, &talk::stderr_style())),
+            Err(problem) => drop(problem.tell()),
+        }
+    }
+}
+
+/// The ranks of a node end at about the same time: a moment is worth their last samples.
+fn wait_for_others(placed: &Placed) {
+    let open = || {
+        let here = stored::list(&placed.job).into_iter().filter(|it| it.node == placed.node);
+        here.filter(|it| Manifest::read(&it.path).is_ok_and(|manifest| manifest.end.is_none())).count()
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline && open() > 0 {
+        std::thread::sleep(PATIENCE / 20);
     }
 }
 

@@ -58,6 +58,7 @@ mod top;
 
 mod attach;
 mod control;
+mod ranks;
 mod relay;
 mod serial_allocs;
 mod serial_death;

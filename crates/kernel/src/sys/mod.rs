@@ -11,6 +11,7 @@ pub mod inject;
 pub mod inotify;
 pub mod launch;
 pub mod limits;
+pub mod lock;
 pub mod mapped;
 pub mod memory;
 pub mod nvml;

@@ -6,6 +6,7 @@
 //! it is, the others are.
 
 mod allocs;
+mod merged;
 mod rare;
 mod runs;
 mod samples;
@@ -24,6 +25,8 @@ use self::{
     sheet::{Sheet, Unfinished},
 };
 use crate::{Error, Identity, json::Pids, outline::Outline};
+
+pub use merged::{By, MergeOptions, Merged, Part, write_merged};
 
 /// Where the tables are inside a run directory unless another place is named.
 pub const TABLES_DIRECTORY: &str = "tables";

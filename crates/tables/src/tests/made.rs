@@ -152,6 +152,7 @@ fn manifest() -> Manifest {
         control_socket: None,
         repeat: None,
         allocs: None,
+        rank: None,
         end: None,
     }
 }

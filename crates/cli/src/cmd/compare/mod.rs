@@ -20,7 +20,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let mut target_failed = false;
     let sides = if args.rev.is_empty() {
         nilometer_kernel::sys::signals::restore_sigpipe();
-        read_sides(&args.sides)?
+        read_sides(&args.sides, args.rank)?
     } else {
         match revision::sides(args)? {
             revision::Made::Sides { sides, failed } => {
@@ -47,11 +47,11 @@ fn usage(words: &str) -> Failure {
 
 /// What a word stands for.
 pub fn side(word: &str) -> Result<Side, Failure> {
-    source::read(word)
+    source::read(word, None)
 }
 
-fn read_sides(words: &[String]) -> Result<Vec<Side>, Failure> {
-    words.iter().map(|word| source::read(word)).collect()
+fn read_sides(words: &[String], rank: Option<u64>) -> Result<Vec<Side>, Failure> {
+    words.iter().map(|word| source::read(word, rank)).collect()
 }
 
 fn show(comparison: &Comparison, args: &CompareArgs) {

@@ -11,18 +11,26 @@ use nilometer_trace::Manifest;
 use nilometer_trace::allocs::ALLOCS_FILE;
 use nilometer_trace::manifest::MANIFEST_FILE;
 
-use super::super::{allocs, heap, load, sweep};
+use super::super::{allocs, heap, job, load, sweep};
 use crate::args::sweep_shown;
 use crate::talk::Failure;
 
+/// Ranks of a job that are read.
+const MOST_RANKS: usize = 64;
 /// Sites of a run that are compared, the largest.
 const MOST_SITES: usize = 5_000;
 
-pub fn read(word: &str) -> Result<Side, Failure> {
+/// The ranks of a job count as repeats of one command.
+pub fn read(word: &str, rank: Option<u64>) -> Result<Side, Failure> {
     let path = Path::new(word);
-    if word.starts_with('@') || path.join(MANIFEST_FILE).exists() {
-        let path = load::resolve(Some(word))?;
-        return of_runs(word, &[path]);
+    if word.starts_with('@') || path.join(MANIFEST_FILE).exists() || job::is_one(path) {
+        let path = load::resolve_any(Some(word))?;
+        if job::is_one(&path) && rank.is_none() {
+            let runs: Vec<PathBuf> =
+                job::runs(&path).into_iter().take(MOST_RANKS).map(|it| it.path).collect();
+            return of_runs(word, &runs);
+        }
+        return of_runs(word, &[load::resolve_rank(path.to_str(), rank)?]);
     }
     if path.is_file() {
         let graph = heap::read_snapshot(path)?;
@@ -60,7 +68,8 @@ pub fn of_runs(name: &str, paths: &[PathBuf]) -> Result<Side, Failure> {
         if runs.is_empty() {
             facts = its;
         } else {
-            mixed.extend(fact::changes(&facts, &its).into_iter().map(|change| change.what));
+            let changes = fact::changes(&facts, &its).into_iter().map(|change| change.what);
+            mixed.extend(changes.filter(|what| !tells_rank(what)));
         }
         runs.push(load::model(path)?);
     }
@@ -79,4 +88,10 @@ pub fn of_runs(name: &str, paths: &[PathBuf]) -> Result<Side, Failure> {
         side.notes.push(format!("{name}: its runs differ among themselves in {}", mixed.join(", ")));
     }
     Ok(side)
+}
+
+/// Ranks differ in what tells them apart.
+fn tells_rank(what: &str) -> bool {
+    what.starts_with('$')
+        && ["RANK", "PROCID", "LOCALID", "NODEID"].iter().any(|ending| what.ends_with(ending))
 }

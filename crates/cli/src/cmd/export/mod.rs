@@ -8,10 +8,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use nilometer_tables::{Ending, Error, write_parquet};
+use nilometer_tables::{Ending, Error, TABLES_DIRECTORY, write_parquet};
 use nilometer_trace::allocs::ALLOCS_FILE;
 
-use super::{allocs, exit, load};
+use super::{allocs, exit, job, load};
 use crate::args::report::{ExportArgs, ExportFormat};
 use crate::talk::{self, Failure};
 
@@ -95,7 +95,11 @@ const FORMATS: &[Format] = &[
 
 pub fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
     nilometer_kernel::sys::signals::restore_sigpipe();
-    let path = load::resolve(args.run.as_deref())?;
+    let path = load::resolve_any(args.run.as_deref())?;
+    if job::is_one(&path) && args.rank.is_none() && args.format == ExportFormat::Parquet {
+        return export_ranks(args, &path);
+    }
+    let path = load::resolve_rank(path.to_str(), args.rank)?;
     if args.allocs && args.format == ExportFormat::Json {
         return Err(no_json());
     }
@@ -145,7 +149,19 @@ fn no_json() -> Failure {
     failure.hint("as JSON:  nilo report RUN --allocs --json --top all")
 }
 
-fn failure(error: Error) -> Failure {
+/// All ranks of a job: one partition each.
+fn export_ranks(args: &ExportArgs, path: &Path) -> Result<ExitCode, Failure> {
+    let base = args.output.clone().unwrap_or_else(|| path.join(TABLES_DIRECTORY));
+    let runs = job::runs(path);
+    for it in &runs {
+        write_parquet(&it.path, Some(&base), args.force).map_err(failure)?;
+    }
+    talk::say(&format!("wrote the tables of {} ranks below {}", runs.len(), base.display()));
+    talk::say(&format!("few large files instead:  nilo merge {}", load::short_path(path)));
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn failure(error: Error) -> Failure {
     let hint = error.hint();
     let failure = Failure::from(error);
     match hint {

@@ -48,6 +48,7 @@ impl Described<'_> {
             control_socket: None,
             repeat: None,
             allocs: None,
+            rank: None,
             end: Some(end(outline, cost)),
         })
     }

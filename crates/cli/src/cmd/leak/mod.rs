@@ -67,10 +67,11 @@ fn record(args: &LeakArgs) -> Result<Recorded, Failure> {
     match args.target.as_deref().map(|word| (word, word.parse::<i32>())) {
         Some((_, Ok(pid))) => watch(args, pid),
         Some((word, Err(_))) => {
-            let directory = load::resolve(Some(word)).map_err(|problem| typed_command(problem, word))?;
+            let directory =
+                load::resolve_rank(Some(word), args.rank).map_err(|problem| typed_command(problem, word))?;
             Ok(Recorded { directory, guarded: false, own: false })
         }
-        None => Ok(Recorded { directory: load::resolve(None)?, guarded: false, own: false }),
+        None => Ok(Recorded { directory: load::resolve_rank(None, args.rank)?, guarded: false, own: false }),
     }
 }
 
