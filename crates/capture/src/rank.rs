@@ -104,7 +104,7 @@ fn torchrun(v: &Variables<'_>) -> Option<Rank> {
     })
 }
 
-/// `RANK` and `WORLD_SIZE` as DeepSpeed, Kubeflow, a script of one's own set them. Where a launcher below knows of more
+/// `RANK` and `WORLD_SIZE` as `DeepSpeed`, Kubeflow, a script of one's own set them. Where a launcher below knows of more
 /// processes, they were left over from elsewhere.
 fn by_variables(v: &Variables<'_>) -> Option<Rank> {
     let (rank, world) = (v.number("RANK")?, v.number("WORLD_SIZE")?);

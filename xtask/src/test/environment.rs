@@ -9,8 +9,8 @@ use crate::workspace;
 /// Releases of torch whose layouts differ.
 const TORCH: [&str; 3] = ["1.13", "2.0", "2.15"];
 
-/// Other frameworks whose allocations are sorted.
-const FRAMEWORKS: [&str; 2] = ["mxnet", "jax"];
+/// Other frameworks whose allocations are sorted; engines that read our tables; a cluster.
+const FRAMEWORKS: [&str; 4] = ["mxnet", "jax", "fleet", "ray"];
 
 /// Programs that read exported files.
 const READERS: [&str; 3] = ["heaptrack", "pprof", "speedscope"];

@@ -24,6 +24,17 @@ const TOOLS: &[Tool] = &[
     },
     Tool { what: "Python 3", probe: &["python3", "--version"], packages: &["python3"], required: true },
     Tool { what: "bash", probe: &["bash", "--version"], packages: &["bash"], required: true },
+    Tool { what: "Open MPI", probe: &["mpirun", "--version"], packages: &["openmpi-bin"], required: false },
+    Tool {
+        what: "Slurm",
+        probe: &[
+            "sh",
+            "-c",
+            "PATH=$PATH:/usr/sbin; sinfo --version && slurmd -V && slurmctld -V && munged --version",
+        ],
+        packages: &["slurmctld", "slurmd", "slurm-client", "munge"],
+        required: false,
+    },
     Tool {
         what: "Python's venv",
         probe: &["python3", "-c", "import venv, ensurepip"],
@@ -44,7 +55,7 @@ pub fn ensure_all() -> Result<bool> {
     }
     let still_missing: Vec<&Tool> = missing.into_iter().filter(|tool| !works(tool)).collect();
     for tool in &still_missing {
-        let user = if tool.required { "" } else { " (only `cargo xtask bench` needs it)" };
+        let user = if tool.required { "" } else { " (some tests or benchmarks are skipped without it)" };
         println!("{} is missing{user}: sudo apt-get install {}", tool.what, tool.packages.join(" "));
     }
     Ok(!still_missing.iter().any(|tool| tool.required))

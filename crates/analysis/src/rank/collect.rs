@@ -25,7 +25,7 @@ const ROLE: &str = "rank ";
 struct Seen {
     levels: Thinned<(u64, u64)>,
     steps: Thinned<XY>,
-    steps_seen: u64,
+    marked: u64,
     step: Option<u64>,
     level: u64,
     peak: u64,
@@ -66,11 +66,7 @@ impl RankBuilder {
             }
             Record::Mark(mark) => self.mark(mark),
             Record::Tick(tick) => self.tick(tick),
-            Record::Event(event) => {
-                if event.what == EventKind::Started {
-                    self.clock.started(event.at_ns);
-                }
-            }
+            Record::Event(event) if event.what == EventKind::Started => self.clock.started(event.at_ns),
             _ => {}
         }
     }
@@ -137,7 +133,7 @@ impl RankBuilder {
             restart: 0,
             peak_bytes: (seen.peak > 0).then_some(seen.peak),
             growth: self.growth(seen, slack),
-            steps: seen.steps_seen,
+            steps: seen.marked,
             duration_s: end_ns.saturating_sub(seen.began_ns) as f64 / 1e9,
             end,
             good,
@@ -181,7 +177,7 @@ impl Seen {
         Self {
             levels: Thinned::new(LEVELS),
             steps: Thinned::new(LEVELS),
-            steps_seen: 0,
+            marked: 0,
             step: None,
             level: 0,
             peak: 0,
@@ -200,7 +196,7 @@ impl Seen {
         {
             self.steps.push((before as f64, self.level as f64));
         }
-        self.steps_seen += 1;
+        self.marked += 1;
     }
 }
 

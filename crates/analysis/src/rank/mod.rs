@@ -85,7 +85,7 @@ pub fn compare(ranks: &[&Ranked]) -> Comparison {
         unknown,
     };
     if !outliers.is_empty() {
-        return stand_out(Pattern::SomeGrow, outliers, &rated, none);
+        return stand_out(Pattern::SomeGrow, outliers, &rated, &none);
     }
     if !growing.is_empty() {
         return Comparison { pattern: Pattern::AllGrow, ..none };
@@ -155,14 +155,14 @@ fn peaks_out(ranks: &[&Ranked]) -> Option<Comparison> {
         doubt: None,
         unknown: 0,
     };
-    Some(stand_out(Pattern::SomePeak, found, &sized, empty))
+    Some(stand_out(Pattern::SomePeak, found, &sized, &empty))
 }
 
 fn stand_out(
     pattern: Pattern,
     mut found: Vec<(&Ranked, f64)>,
     all: &[(&Ranked, f64)],
-    base: Comparison,
+    base: &Comparison,
 ) -> Comparison {
     found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.rank.cmp(&b.0.rank)));
     let outliers: Vec<u64> = found.iter().map(|it| it.0.rank).collect();
@@ -170,7 +170,14 @@ fn stand_out(
     let worst = found.first().map(|it| &it.0.growth);
     let doubt = worst.and_then(|growth| Some((growth.high_bytes? - growth.low_bytes?) / 2.0));
     let doubt = doubt.filter(|_| pattern == Pattern::SomeGrow);
-    Comparison { pattern, outlying: range(found.iter().map(|it| it.1)), others, doubt, outliers, ..base }
+    Comparison {
+        pattern,
+        outlying: range(found.iter().map(|it| it.1)),
+        others,
+        doubt,
+        outliers,
+        ..base.clone()
+    }
 }
 
 fn range(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {

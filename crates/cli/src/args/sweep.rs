@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 /// Run a command with several parameter sets: what does each cost, and which fits?
 ///
@@ -18,6 +18,8 @@ Examples:
   nilo sweep --find batch=1..4096 --limit 16G --stop-after settled -- python train.py --batch {batch}
   nilo sweep --set env:OMP_NUM_THREADS=1,2,4 -- python train.py
   nilo sweep train.sweep --predict batch=256          ask the laws of a sweep that was run
+  nilo sweep --set batch=16,32 --on slurm --submit=--partition=gpu -- python train.py --batch {batch}
+  nilo sweep --set batch=16,32 --on ray=auto --limit 16G -- python train.py --batch {batch}
   nilo sweep --set batch=16,32 --on print -- sbatch job.sh {batch}",
     after_help = "\
 Exit code: 0 good; 1 nothing fits the limit; 3 not enough evidence; 4 the command failed; 130 interrupted; \
@@ -67,9 +69,16 @@ pub struct SweepArgs {
     /// An option for the `nilo run` of each point, for example --with=--heap
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     pub with: Vec<String>,
-    /// Where the points run: here, or only print their commands
-    #[arg(long, value_enum, default_value_t = On::Local)]
+    /// Where the points run: local (here, one at a time), slurm (one array job), ray or ray=ADDRESS (one task each),
+    /// print (only print their commands)
+    #[arg(long, value_name = "WHERE", default_value = "local", value_parser = parse_on)]
     pub on: On,
+    /// An option for sbatch, for example --submit=--partition=gpu
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    pub submit: Vec<String>,
+    /// The Python that has Ray
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    pub python: String,
     /// Directory of the sweep [default: NAME.sweep in `$NILO_DIR` or here]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -91,10 +100,25 @@ pub struct SweepArgs {
     pub command: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum On {
     /// On this machine, one at a time
     Local,
     /// Print one command per line, for another launcher
     Print,
+    /// An array job
+    Slurm,
+    /// Tasks of a cluster at this address, or of one of our own
+    Ray(Option<String>),
+}
+
+fn parse_on(word: &str) -> Result<On, String> {
+    match (word, word.strip_prefix("ray=")) {
+        ("local", _) => Ok(On::Local),
+        ("print", _) => Ok(On::Print),
+        ("slurm", _) => Ok(On::Slurm),
+        ("ray", _) => Ok(On::Ray(None)),
+        (_, Some(address)) if !address.is_empty() => Ok(On::Ray(Some(address.to_owned()))),
+        _ => Err("local, slurm, ray, ray=ADDRESS or print".into()),
+    }
 }

@@ -70,13 +70,18 @@ impl Runner {
         if let Some(directory) = recording.working_directory {
             command.current_dir(directory);
         }
+        self.run_command(&mut command)
+    }
+
+    /// Runs any command to its end; what ends us is passed on to it.
+    pub fn run_command(&mut self, command: &mut Command) -> Result<Option<i32>, Failure> {
         // A child inherits the mask: it gets the one that we were given.
         self.inherited.restore();
         let child = command.spawn();
         self.mask.block().context("signals cannot be blocked")?;
-        let mut child = child.context("cannot start nilo run")?;
+        let mut child = child.with_context(|| format!("cannot start {}", command.get_program().display()))?;
         loop {
-            if let Some(status) = child.try_wait().context("cannot wait for nilo run")? {
+            if let Some(status) = child.try_wait().context("cannot wait for it")? {
                 self.take_signals(0);
                 return Ok(status.code());
             }

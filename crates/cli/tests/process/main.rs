@@ -8,6 +8,7 @@ mod allocs_view;
 
 mod devices;
 mod exits;
+mod fleet;
 mod repeat;
 mod stop_after;
 
@@ -51,6 +52,7 @@ mod where_run;
 
 mod allocs;
 mod categories;
+mod clusters;
 mod compare;
 mod exports;
 mod sweep;

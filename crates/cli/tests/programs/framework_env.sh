@@ -1,11 +1,13 @@
 #!/bin/sh
-# framework_env.sh jax|mxnet: a Python environment with that framework, made once in a cache folder; prints its python.
+# framework_env.sh jax|mxnet|fleet|ray: a Python environment with that framework (fleet: engines that read Parquet), made once in a cache folder; prints its python.
 # Fails, with the reason on stderr, where there is no index or no interpreter for it.
 set -eu
 name=$1
 case $name in
 jax) version=3.11 packages="jax==0.4.38 jaxlib==0.4.38 optax==0.2.4" probe="import jax, optax; jax.numpy.zeros(3)" ;;
 mxnet) version=3.8 packages="mxnet==1.9.1 numpy<1.24" probe="import mxnet; mxnet.nd.zeros(3).asnumpy()" ;;
+fleet) version=3.11 packages="duckdb==2.0.0 polars==2.1.0 datafusion==55.0.0" probe="import duckdb, polars, datafusion, pyarrow" ;;
+ray) version=3.11 packages="ray==2.60.0" probe="import ray" ;;
 *) echo "unknown framework $name" >&2; exit 2 ;;
 esac
 folder=${NILO_TEST_CACHE:-$HOME/.cache/nilometer}/envs/$name

@@ -23,6 +23,9 @@ const TAIL_BYTES: u64 = 16 << 10;
 struct Label {
     params: Vec<(String, String)>,
     repeat: u32,
+    /// The scheduler of a cluster ended it: it counts though its recording has no end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended: Option<String>,
 }
 
 /// One run that is there.
@@ -39,9 +42,9 @@ pub fn output_of(run: &Path) -> PathBuf {
 }
 
 /// Labels a run that has ended; only then it counts.
-pub fn label(run: &Path, params: &Point, repeat: u32) -> std::io::Result<()> {
+pub fn label(run: &Path, params: &Point, repeat: u32, ended: Option<&str>) -> std::io::Result<()> {
     let params = params.iter().map(|(name, value)| (name.clone(), value.text.clone())).collect();
-    let text = serde_json::to_vec_pretty(&Label { params, repeat })?;
+    let text = serde_json::to_vec_pretty(&Label { params, repeat, ended: ended.map(str::to_owned) })?;
     write_private(&run.join(POINT_FILE), &text)
 }
 
@@ -55,7 +58,7 @@ pub fn list(directory: &Path) -> Vec<Kept> {
 
 fn read_label(directory: PathBuf) -> Option<Kept> {
     let label: Label = serde_json::from_slice(&std::fs::read(directory.join(POINT_FILE)).ok()?).ok()?;
-    let ended = Manifest::read(&directory).ok()?.end.is_some();
+    let ended = Manifest::read(&directory).ok()?.end.is_some() || label.ended.is_some();
     let params = label.params.iter().map(|(name, text)| (name.clone(), Value::new(text))).collect();
     ended.then_some(Kept { directory, params, repeat: label.repeat })
 }

@@ -1,5 +1,6 @@
 //! `nilo sweep`: runs of one command that differ in stated parameters, and what their figures say about others.
 
+mod cluster;
 mod kept;
 mod limit;
 mod place;
@@ -22,6 +23,7 @@ use super::child::{Recording, Runner};
 use super::{exit, load};
 use crate::args::sweep::{On, SweepArgs};
 use crate::talk::{self, Failure};
+use cluster::{Cluster, Ground};
 use plan::{Plan, usage};
 use progress::Progress;
 
@@ -126,6 +128,8 @@ struct Work {
     runner: Runner,
     progress: Progress,
     runs: Vec<PointRun>,
+    /// Where the points run, if not here.
+    cluster: Option<Cluster>,
     /// `nilo run` could not start the command.
     unstartable: Option<u8>,
 }
@@ -145,6 +149,7 @@ impl Work {
             if plan.find.is_some() { None } else { Some(plan.points()?.len() * plan.repeat as usize) };
         Ok(Self {
             options: options(&plan),
+            cluster: Cluster::of(args),
             progress: Progress::new(planned, args.quiet),
             runner: Runner::new()?,
             plan,
@@ -172,6 +177,11 @@ impl Work {
             .iter()
             .flat_map(|point| (1..=self.plan.repeat).map(move |repeat| (point.clone(), repeat)))
             .collect();
+        if self.cluster.is_some() {
+            let missing: Vec<_> =
+                wanted.into_iter().filter(|(params, repeat)| !self.has(params, *repeat)).collect();
+            return self.on_cluster(&missing);
+        }
         for (place, (params, repeat)) in wanted.iter().enumerate() {
             if !self.goes_on() {
                 break;
@@ -212,8 +222,31 @@ impl Work {
         self.runs.iter().any(|run| run.params == *params && run.repeat == repeat)
     }
 
+    /// Makes these runs elsewhere, all at once, and reads what came of them.
+    fn on_cluster(&mut self, points: &[(Point, u32)]) -> Result<(), Failure> {
+        let Some(cluster) = self.cluster.clone().filter(|_| !points.is_empty()) else { return Ok(()) };
+        let ground = Ground {
+            cluster: &cluster,
+            sweep: &self.directory,
+            working_directory: Path::new(&self.plan.directory),
+            options: &self.options,
+            command: &self.command,
+            limit_bytes: self.plan.limit_bytes,
+            there: self.runs.len(),
+        };
+        cluster::run(&ground, points, &mut self.runner)?;
+        self.runs = kept::list(&self.directory)
+            .iter()
+            .map(|kept| kept::point(kept, &[]))
+            .collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
     /// Makes one run and keeps it.
     fn one(&mut self, params: &Point, repeat: u32, rest: &[&Point]) -> Result<(), Failure> {
+        if self.cluster.is_some() {
+            return self.on_cluster(&[(params.clone(), repeat)]);
+        }
         let instance = substitute::instance(&self.command, params).map_err(usage)?;
         let directory = self.directory.join(place::run_name(self.runs.len() + 1, params, repeat));
         self.progress.begin(params, repeat, &self.runs, rest);
@@ -235,7 +268,7 @@ impl Work {
         if self.runner.interrupted.is_some() {
             return Ok(());
         }
-        kept::label(&directory, params, repeat)
+        kept::label(&directory, params, repeat, None)
             .with_context(|| format!("cannot write {}", directory.display()))?;
         let kept = kept::Kept { directory, params: params.clone(), repeat };
         let run = kept::point(&kept, &[])?;
