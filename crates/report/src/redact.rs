@@ -12,6 +12,7 @@ use nilometer_analysis::compare::Comparison;
 use nilometer_analysis::leak::Leak;
 use nilometer_analysis::leak::model::Depth;
 use nilometer_analysis::pages::Pages;
+use nilometer_analysis::rank::Job;
 use nilometer_analysis::sweep::model::Sweep;
 
 const HIDDEN: &str = "(redacted)";
@@ -78,6 +79,24 @@ pub fn sweep(sweep: &mut Sweep) {
         run.evidence.iter_mut().for_each(hide_paths);
     });
     sweep.notes.iter_mut().for_each(hide_paths);
+}
+
+/// Nodes keep their order, not their names.
+pub fn job(job: &mut Job) {
+    job.command = command(&job.command);
+    job.id.clear();
+    job.saved = Some(RUN.to_owned());
+    job.problems.clear();
+    let names = job.nodes.clone();
+    let hidden = |name: &str| {
+        let place = names.iter().position(|known| known == name).unwrap_or(names.len());
+        format!("node {place}")
+    };
+    job.nodes = names.iter().map(|name| hidden(name)).collect();
+    for row in &mut job.ranks {
+        row.node = hidden(&row.node);
+        row.saved = None;
+    }
 }
 
 pub fn comparison(comparison: &mut Comparison) {

@@ -70,6 +70,25 @@ pub fn point(params: Point, repeat: u32, run: &Run, said: &str, at: &[At]) -> Po
     }
 }
 
+/// A point that its scheduler ended before anything was recorded of it; `how` are the scheduler's words.
+pub fn unrecorded(params: Point, repeat: u32, how: &str, saved: String, at: &[At]) -> PointRun {
+    PointRun {
+        params,
+        repeat,
+        outcome: Outcome::unrecorded(how),
+        code: None,
+        signal: None,
+        peak_bytes: None,
+        duration_s: 0.0,
+        steps: 0,
+        metrics: Vec::new(),
+        at: at.iter().map(|at| Size { at: at.clone(), end_bytes: None, peak_bytes: None }).collect(),
+        not_covered: Vec::new(),
+        evidence: vec![how.to_owned()],
+        saved,
+    }
+}
+
 fn size(run: &Run, at: &At) -> Size {
     let found = match at {
         At::Step(wanted) => {

@@ -33,6 +33,11 @@ impl Outcome {
         }
     }
 
+    /// Nothing was recorded; a scheduler says how it ended.
+    pub fn unrecorded(how: &str) -> Self {
+        if says_out_of_memory(how) { Self::Oom } else { Self::Failed }
+    }
+
     pub fn ran(self) -> bool {
         matches!(self, Self::Ok | Self::Enough)
     }

@@ -31,7 +31,7 @@ fn read_all(path: &Path, node: Option<&str>) -> Result<(Job, Vec<Part>), Failure
     let mut parts = Vec::new();
     let mut problems = Vec::new();
     for it in stored::list(path).into_iter().filter(|it| node.is_none_or(|node| it.node == node)) {
-        match row(&it) {
+        match row(&it).map(|row| as_launched(row, &about.launcher)) {
             Ok(row) => parts.push(Part { path: it.path, row }),
             Err(problem) => problems.push(problem),
         }
@@ -77,6 +77,12 @@ fn row(it: &RankDirectory) -> Result<Ranked, String> {
     }
     let run = load::model(&it.path).map_err(|failure| format!("rank {}: {:#}", it.rank, failure.error))?;
     Ok(rank::of_run(it.rank, it.restart, &it.node, &run))
+}
+
+/// Ray ends its workers, when it ends, with exit code 1: that is no failure.
+fn as_launched(mut row: Ranked, launcher: &str) -> Ranked {
+    row.good |= launcher == "ray" && row.end == "exit 1";
+    row
 }
 
 /// Nothing is there: perhaps it is still in its spool.

@@ -35,6 +35,7 @@ const QUESTIONS: &[(&str, &str, &str)] = &[
     ("show it to others: a page, a picture", "report", "nilo report [RUN] --html"),
     ("one chart as a picture", "plot", "nilo plot [RUN]"),
     ("the samples, for other tools", "export", "nilo export RUN --format csv"),
+    ("which of my ranks? many in few tables", "merge", "nilo report JOB; nilo merge JOB"),
     ("read a log of another tool", "import", "nilo import FILE"),
     ("which runs are here?", "list", "nilo list"),
     ("what works on this machine?", "doctor", "nilo doctor"),

@@ -13,12 +13,13 @@ use nilometer_analysis::allocs::{self as model, Options};
 use nilometer_analysis::compare::{Comparison, compare};
 use nilometer_analysis::leak::Leak;
 use nilometer_analysis::pages::Pages;
+use nilometer_analysis::rank::Job;
 use nilometer_analysis::sweep::model::Sweep;
 use nilometer_report::html::{self, Page};
 use nilometer_report::redact;
 use nilometer_trace::allocs::ALLOCS_FILE;
 
-use super::{allocs, compare as sides, leak, load, pages, sweep};
+use super::{allocs, compare as sides, job, leak, load, pages, sweep};
 use crate::args::report::ReportArgs;
 use crate::args::sweep_shown;
 use crate::talk::{self, Failure};
@@ -33,6 +34,7 @@ pub struct Parts {
     pub sweep: Option<Sweep>,
     pub comparison: Option<Comparison>,
     pub pages: Option<Pages>,
+    pub job: Option<Job>,
 }
 
 pub fn write(args: &ReportArgs) -> Result<ExitCode, Failure> {
@@ -45,6 +47,9 @@ pub fn write(args: &ReportArgs) -> Result<ExitCode, Failure> {
     }
     let mut parts = read(&path)?;
     parts.sweep = sweep;
+    // node=/rank=/restart= below it.
+    let above = path.ancestors().nth(3).filter(|above| job::is_one(above));
+    parts.job = above.map(|above| job::read(above, None)).transpose()?;
     parts.comparison = args.page.base.as_deref().map(|base| against(base, &path)).transpose()?;
     parts.pages = args.page.pages.as_deref().map(pages::read).transpose()?;
     if args.page.redact {
@@ -104,7 +109,15 @@ pub fn read(path: &Path) -> Result<Parts, Failure> {
     let (run, leak) = leak::of_run(path)?;
     let has_target = run.peak.is_some();
     let allocs = path.join(ALLOCS_FILE).exists().then(|| read_allocs(path)).flatten();
-    Ok(Parts { run, leak: has_target.then_some(leak), allocs, sweep: None, comparison: None, pages: None })
+    Ok(Parts {
+        run,
+        leak: has_target.then_some(leak),
+        allocs,
+        sweep: None,
+        comparison: None,
+        pages: None,
+        job: None,
+    })
 }
 
 /// A page without allocations is better than none.
@@ -133,6 +146,8 @@ impl Parts {
         self.sweep.iter_mut().for_each(redact::sweep);
         self.comparison.iter_mut().for_each(redact::comparison);
         self.pages.iter_mut().for_each(redact::pages);
+        self.job.iter_mut().for_each(redact::job);
+        self.run.ranks.iter_mut().for_each(|row| row.node.clear());
     }
 
     fn page(&self, redacted: bool) -> Page<'_> {
@@ -143,6 +158,7 @@ impl Parts {
             sweep: self.sweep.as_ref(),
             comparison: self.comparison.as_ref(),
             pages: self.pages.as_ref(),
+            job: self.job.as_ref(),
             redacted,
         }
     }

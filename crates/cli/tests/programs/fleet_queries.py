@@ -22,7 +22,7 @@ def duckdb(code):
     import duckdb
 
     began = time.monotonic()
-    rank, rate = duckdb.sql(code).fetchone()
+    rank, rate = duckdb.sql(code).fetchall()[0]
     return rank, rate, began
 
 

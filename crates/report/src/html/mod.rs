@@ -3,7 +3,6 @@
 //! [`render`] is a pure function of the models. Every view opens with the sentence that the terminal says too, then a picture
 //! and tables that need no script; the script (`web/`) makes them answer. A view without data says how to get it.
 
-mod absent;
 mod allocs;
 mod compare;
 mod document;
@@ -13,6 +12,7 @@ mod ledger;
 pub mod markup;
 mod method;
 mod pages;
+mod rank;
 mod run;
 mod shell;
 mod sweep;
@@ -27,6 +27,7 @@ use nilometer_analysis::allocs::model::Allocs;
 use nilometer_analysis::compare::Comparison;
 use nilometer_analysis::leak::Leak;
 use nilometer_analysis::pages::Pages;
+use nilometer_analysis::rank::Job;
 use nilometer_analysis::sweep::model::Sweep;
 
 use crate::stacks::Stacks;
@@ -42,6 +43,8 @@ pub struct Page<'a> {
     pub sweep: Option<&'a Sweep>,
     pub comparison: Option<&'a Comparison>,
     pub pages: Option<&'a Pages>,
+    /// The job that the run is one rank of.
+    pub job: Option<&'a Job>,
     /// Things were left out on purpose before the page was made.
     pub redacted: bool,
 }
@@ -66,7 +69,7 @@ pub fn render(page: &Page<'_>) -> String {
         heap::view(page),
         sweep::view(page),
         pages::view(page),
-        absent::ranks(page),
+        rank::view(page),
         compare::view(page),
         method::view(page),
     ];

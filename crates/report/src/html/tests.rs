@@ -22,6 +22,7 @@ fn page(run: &Run) -> String {
         sweep: None,
         comparison: None,
         pages: None,
+        job: None,
         redacted: false,
     })
 }
@@ -167,6 +168,7 @@ fn no_name_becomes_markup() {
         sweep: None,
         comparison: None,
         pages: None,
+        job: None,
         redacted: false,
     });
     assert!(

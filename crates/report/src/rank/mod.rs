@@ -22,7 +22,7 @@ const NUMBERS: [&str; 13] =
 /// The screen: the sentence first.
 pub fn render(job: &Job, style: &Style) -> String {
     let strong = |text: &str| style.paint(&fold(&style.safe(text), style.columns()).join("\n"), Tone::Strong);
-    let mut out = strong(&headline(job)) + "\n" + &strong(&sentence(job)) + "\n";
+    let mut out = strong(&headline(job, style)) + "\n" + &strong(&sentence(job)) + "\n";
     out += &table(job, style);
     out.extend(notes(job).iter().map(|line| line.render(style)));
     out
@@ -30,10 +30,14 @@ pub fn render(job: &Job, style: &Style) -> String {
 
 /// The same sentence and table for a launcher that was recorded with its ranks; nothing where there are none.
 pub(crate) fn of_run(run: &Run, style: &Style) -> String {
-    if run.ranks.len() < 2 {
-        return String::new();
-    }
-    let job = Job {
+    let Some(job) = of_one_recording(run) else { return String::new() };
+    let sentence = fold(&style.safe(&sentence(&job)), style.columns()).join("\n");
+    style.paint(&sentence, Tone::Strong) + "\n" + &table(&job, style)
+}
+
+/// A launcher and its ranks in one recording, as a job.
+pub(crate) fn of_one_recording(run: &Run) -> Option<Job> {
+    (run.ranks.len() > 1).then(|| Job {
         name: run.name.clone(),
         launcher: String::new(),
         id: String::new(),
@@ -47,13 +51,11 @@ pub(crate) fn of_run(run: &Run, style: &Style) -> String {
         ranks: run.ranks.clone(),
         problems: Vec::new(),
         saved: None,
-    };
-    let sentence = fold(&style.safe(&sentence(&job)), style.columns()).join("\n");
-    style.paint(&sentence, Tone::Strong) + "\n" + &table(&job, style)
+    })
 }
 
-fn headline(job: &Job) -> String {
-    let command = job.command.join(" ");
+fn headline(job: &Job, style: &Style) -> String {
+    let command = style.shorten(&style.safe(&job.command.join(" ")), style.columns() / 2);
     let ranks = text::counted(job.last().count() as u64, "rank", "ranks");
     let nodes = text::counted(job.nodes.len() as u64, "node", "nodes");
     format!("nilo: {command} · {ranks} on {nodes} · {} · {}", job.launcher, text::duration(job.duration_s))

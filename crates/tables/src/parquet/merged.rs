@@ -14,7 +14,7 @@ use arrow_schema::Field;
 use nilometer_analysis::rank::Ranked;
 use nilometer_analysis::stats::median;
 use nilometer_trace::job;
-use nilometer_trace::record::{MarkKind, Phase, Record, Tick};
+use nilometer_trace::record::{MarkKind, Phase, ProcessSample, Record, Tick};
 use nilometer_trace::{Manifest, Reader};
 
 use super::sheet::{Cell, Sheet, TIME, Unfinished, float, int, maybe, text};
@@ -312,12 +312,13 @@ fn sample_fields(by: By) -> Vec<Field> {
 /// One tick of a rank. Anonymous, file and shared memory are sums over its processes, as the kernel counts them.
 fn row(tick: &Tick, unix_ns: i64, seconds: f64, step: Option<u64>) -> ([Cell<'static>; 12], u64) {
     let kib = |value: u64| value.saturating_mul(1024);
-    let sum = |of: fn(&nilometer_trace::record::ProcessSample) -> u64| {
+    let sum = |of: fn(&ProcessSample) -> u64| {
         tick.processes.iter().fold(0u64, |sum, sample| sum.saturating_add(of(sample)))
     };
-    let largest = tick.processes.iter().map(|sample| sample.rss_kib()).max().unwrap_or(0);
-    let (low, high) =
-        tick.tree.map_or_else(|| (largest, sum(|it| it.rss_kib())), |tree| (tree.low_kib, tree.high_kib));
+    let largest = tick.processes.iter().map(ProcessSample::rss_kib).max().unwrap_or(0);
+    let (low, high) = tick
+        .tree
+        .map_or_else(|| (largest, sum(ProcessSample::rss_kib)), |tree| (tree.low_kib, tree.high_kib));
     let hwm = tick.processes.iter().map(|sample| sample.hwm_kib).max().unwrap_or(0);
     let cells = [
         unix_ns.into(),

@@ -8,6 +8,8 @@ mod ray;
 mod slurm;
 
 use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -82,7 +84,8 @@ pub fn run(ground: &Ground<'_>, points: &[(Point, u32)], runner: &mut Runner) ->
         .enumerate()
         .map(|(place, (params, repeat))| task(ground, place, params, *repeat))
         .collect::<Result<Vec<_>, _>>()?;
-    talk::say(&format!("{} tasks on {}", tasks.len(), ground.cluster.name()));
+    let count = nilometer_report::text::counted(tasks.len() as u64, "task", "tasks");
+    talk::say(&format!("{count} on {}", ground.cluster.name()));
     let ended = match ground.cluster {
         Cluster::Slurm { submit } => slurm::run(ground, &tasks, submit, runner),
         Cluster::Ray { address, python } => ray::run(ground, &tasks, address.as_deref(), python, runner),
@@ -127,6 +130,11 @@ fn settle(
         wait_for_end(&task.directory);
         let line = format!("\nnilo sweep: {} ended this task: {how}\n", ground.cluster.name());
         let _ = append(&task.output, &line);
+    }
+    if ended.is_some() && !task.directory.exists() {
+        // It was ended before it began: that is a result too, with nothing recorded.
+        let made = DirBuilder::new().mode(0o700).create(&task.directory);
+        made.with_context(|| format!("cannot write {}", task.directory.display()))?;
     }
     if !task.directory.exists() {
         let said = kept::read_tail(&task.output);
