@@ -91,7 +91,9 @@ fn a_larger_peak_stands_out_where_nobody_grows() {
 #[test]
 fn nothing_is_said_of_ranks_without_a_rate() {
     let mut ranks: Vec<Ranked> = (0..3).map(|n| ranked(n, GrowthClass::CannotTell, 0.0)).collect();
-    ranks.iter_mut().for_each(|it| it.growth.bytes = None);
+    for it in &mut ranks {
+        it.growth.bytes = None;
+    }
     let found = compared(&ranks);
     assert_eq!((found.pattern, found.unknown), (Pattern::CannotTell, 3));
     assert_eq!(compared(&[]).pattern, Pattern::CannotTell);

@@ -40,7 +40,9 @@ fn make(job: &Path, rank: u64) {
     manifest(rank).write(&place).expect("a manifest");
     let mut log = LogWriter::create(&place).expect("a log");
     let begin = start_ns(rank);
-    opening(begin).iter().for_each(|record| drop(log.append(record).expect("a record")));
+    for record in &opening(begin) {
+        log.append(record).expect("a record");
+    }
     for n in 0..TICKS {
         tick(&mut log, rank, n, begin + n * INTERVAL_NS);
     }

@@ -80,7 +80,9 @@ fn other_jobs_have_other_sentences() {
     large[3].peak_bytes = Some(900 << 20);
     assert_eq!(told(large), "rank 3 peaks at 900 MiB, the other seven 300");
     let mut short = flat(3);
-    short.iter_mut().for_each(|it| it.growth.bytes = None);
+    for it in &mut short {
+        it.growth.bytes = None;
+    }
     assert_eq!(told(short), "cannot tell whether ranks grow: only 3 points");
     assert!(told(Vec::new()).contains("nothing was recorded"));
 }
