@@ -108,7 +108,7 @@ pub enum On {
     Print,
     /// An array job
     Slurm,
-    /// Tasks of a cluster at this address, or of one of our own
+    /// Tasks of the cluster at this address; of the one that runs here, else of our own
     Ray(Option<String>),
 }
 

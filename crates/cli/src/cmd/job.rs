@@ -72,10 +72,11 @@ fn model(
 }
 
 fn row(it: &RankDirectory) -> Result<Ranked, String> {
-    if !it.path.join(MANIFEST_FILE).exists() {
-        return Err(format!("rank {}: {}", it.rank, absent(&it.path)));
+    let path = spooled_here(&it.path).unwrap_or_else(|| it.path.clone());
+    if !path.join(MANIFEST_FILE).exists() {
+        return Err(format!("rank {}: {}", it.rank, absent(&path)));
     }
-    let run = load::model(&it.path).map_err(|failure| format!("rank {}: {:#}", it.rank, failure.error))?;
+    let run = load::model(&path).map_err(|failure| format!("rank {}: {:#}", it.rank, failure.error))?;
     Ok(rank::of_run(it.rank, it.restart, &it.node, &run))
 }
 
@@ -85,13 +86,24 @@ fn as_launched(mut row: Ranked, launcher: &str) -> Ranked {
     row
 }
 
+/// Where a recording that is not home yet is, by its host and directory.
+fn spooled(path: &Path) -> Option<(String, PathBuf)> {
+    let text = std::fs::read(path.join(SPOOLED_FILE)).ok()?;
+    let spooled: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    Some((spooled["host"].as_str()?.to_owned(), spooled["directory"].as_str()?.into()))
+}
+
+/// The same, where it can be read from here.
+fn spooled_here(path: &Path) -> Option<PathBuf> {
+    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    spooled(path).filter(|(host, local)| host == own.trim() && local.exists()).map(|(_, local)| local)
+}
+
 /// Nothing is there: perhaps it is still in its spool.
 fn absent(path: &Path) -> String {
-    let text = std::fs::read(path.join(SPOOLED_FILE)).unwrap_or_default();
-    let spooled: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-    match (spooled["host"].as_str(), spooled["directory"].as_str()) {
-        (Some(host), Some(directory)) => format!("recorded on {host} in {directory}, not copied home yet"),
-        _ => "nothing was recorded".to_owned(),
+    match spooled(path) {
+        Some((host, local)) => format!("recorded on {host} in {}, not copied home yet", local.display()),
+        None => "nothing was recorded".to_owned(),
     }
 }
 

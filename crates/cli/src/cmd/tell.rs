@@ -55,7 +55,11 @@ pub fn tell_rank(args: &TellArgs, placed: &Placed, outcome: &Outcome) {
 fn wait_for_others(placed: &Placed) {
     let open = || {
         let here = stored::list(&placed.job).into_iter().filter(|it| it.node == placed.node);
-        here.filter(|it| Manifest::read(&it.path).is_ok_and(|manifest| manifest.end.is_none())).count()
+        let goes_on = |it: &Path| {
+            let manifest = Manifest::read(it);
+            it.join(stored::SPOOLED_FILE).exists() || manifest.is_ok_and(|manifest| manifest.end.is_none())
+        };
+        here.filter(|it| goes_on(&it.path)).count()
     };
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline && open() > 0 {

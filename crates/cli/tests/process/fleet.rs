@@ -1,8 +1,8 @@
 //! A thousand ranks, made up, one with a leak: `nilo merge`, and every engine of `docs/fleet.md` names that rank.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
 use nilometer_trace::manifest::Rank;
 use nilometer_trace::record::{
@@ -125,8 +125,8 @@ fn manifest(rank: u64) -> Manifest {
     manifest
 }
 
-fn made(lab: &Lab) -> PathBuf {
-    let path = lab.path("fleet.nilo");
+fn made(lab: &Lab, name: &str, ranks: Range<u64>) {
+    let path = lab.path(name);
     std::fs::create_dir(&path).expect("a directory");
     let about = job::Job {
         format_version: FORMAT_VERSION,
@@ -141,15 +141,14 @@ fn made(lab: &Lab) -> PathBuf {
     about.write_first(&path).expect("job.json");
     std::thread::scope(|scope| {
         for half in 0..2 {
-            let path = &path;
-            scope.spawn(move || (0..RANKS).filter(|rank| rank % 2 == half).for_each(|rank| make(path, rank)));
+            let (path, ranks) = (&path, ranks.clone());
+            scope.spawn(move || ranks.filter(|rank| rank % 2 == half).for_each(|rank| make(path, rank)));
         }
     });
-    path
 }
 
-fn merge(lab: &Lab, options: &[&str]) -> Value {
-    let mut nilo = lab.nilo(["merge", "fleet.nilo", "--json"]);
+fn merge(lab: &Lab, job: &str, options: &[&str]) -> Value {
+    let mut nilo = lab.nilo(["merge", job, "--json"]);
     let output = finish(nilo.args(options));
     assert!(output.status.success(), "{}", text(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("JSON")
@@ -190,28 +189,28 @@ fn assert_all_name_it(python: &Path, directory: &Path, layout: &str) {
 fn every_engine_names_the_rank_that_leaks_among_a_thousand() {
     let Some(python) = engines() else { return };
     let lab = Lab::new();
-    let began = Instant::now();
-    made(&lab);
-    let after_making = began.elapsed();
-    let merged = merge(&lab, &[]);
-    let after_merge = began.elapsed();
+    made(&lab, "fleet.nilo", 0..RANKS);
+    let merged = merge(&lab, "fleet.nilo", &["--by", "rank"]);
     assert_eq!((merged["ranks"].as_u64(), merged["rows"].as_u64()), (Some(RANKS), Some(RANKS * TICKS)));
+    assert_eq!(merged["files"], RANKS + 1);
     let sentence = merged["sentence"].as_str().expect("a sentence");
     assert!(
         sentence.starts_with("rank 617 grows 2.0 MiB/step") && sentence.contains("the other 999"),
         "{sentence}"
     );
-    assert_eq!(merged["files"], 2);
     assert!(merged["step_skew_s"].as_f64().is_some_and(|skew| skew < 1e-6), "clocks are aligned: {merged:#}");
-    let directory = lab.path("fleet.nilo/merged");
-    assert_all_name_it(&python, &directory, "run");
-    eprintln!("made in {after_making:?}, merged after {after_merge:?}, asked after {:?}", began.elapsed());
-    let by_rank = lab.path("by-rank");
-    let merged = merge(&lab, &["--by", "rank", "--interval", "1s", "-o", &by_rank.to_string_lossy()]);
-    assert_eq!(
-        (merged["files"].as_u64(), merged["rows"].as_u64()),
-        (Some(RANKS + 1), Some(RANKS * TICKS / 10))
-    );
-    assert_all_name_it(&python, &by_rank, "rank");
-    eprintln!("all after {:?}", began.elapsed());
+    assert_all_name_it(&python, &lab.path("fleet.nilo/merged"), "rank");
+}
+
+#[test]
+fn the_same_queries_read_few_files() {
+    let Some(python) = engines() else { return };
+    let lab = Lab::new();
+    made(&lab, "part.nilo", LEAKY - 20..LEAKY + 20);
+    let merged = merge(&lab, "part.nilo", &[]);
+    assert_eq!((merged["files"].as_u64(), merged["rows"].as_u64()), (Some(2), Some(40 * TICKS)));
+    assert_all_name_it(&python, &lab.path("part.nilo/merged"), "run");
+    let merged = merge(&lab, "part.nilo", &["--force", "--by", "node", "--interval", "1s"]);
+    assert_eq!((merged["files"].as_u64(), merged["rows"].as_u64()), (Some(7), Some(40 * TICKS / 10)));
+    assert_all_name_it(&python, &lab.path("part.nilo/merged"), "node");
 }

@@ -173,6 +173,44 @@ struct Told {
     steps: BTreeMap<u64, i64>,
 }
 
+impl Told {
+    fn step(&mut self, number: u64, unix_ns: i64) {
+        if self.steps.len() < MOST_STEPS {
+            self.steps.entry(number).or_insert(unix_ns);
+        }
+    }
+}
+
+/// One tick of one rank.
+struct Row {
+    unix_ns: i64,
+    high_kib: u64,
+    cells: [Cell<'static>; 12],
+}
+
+/// The highest of each stretch, or all of them.
+struct Thin {
+    every_ns: Option<u64>,
+    kept: Option<Row>,
+}
+
+impl Thin {
+    /// What is known to be the highest of its stretch.
+    fn push(&mut self, row: Row) -> Option<Row> {
+        let Some(every_ns) = self.every_ns else { return Some(row) };
+        let stretch = |row: &Row| row.unix_ns.unsigned_abs() / every_ns.max(1);
+        match &mut self.kept {
+            Some(kept) if stretch(kept) == stretch(&row) => {
+                if row.high_kib > kept.high_kib {
+                    *kept = row;
+                }
+                None
+            }
+            kept => kept.replace(row),
+        }
+    }
+}
+
 struct Writer<'a> {
     name: &'a str,
     directory: &'a Path,
@@ -185,54 +223,33 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn samples(&mut self, part: &Part) -> Result<Told, Error> {
         self.turn_to(part)?;
-        let (clocks, by, every) = (self.clocks, self.options.by, self.options.interval_ns);
+        let (clocks, by) = (self.clocks, self.options.by);
         let Some((_, sheet)) = &mut self.open else { return Ok(Told::default()) };
         let mut told = Told::default();
         let mut step = None;
-        let mut highest: Option<(u64, [Cell<'static>; 12], u64)> = None;
+        let mut thin = Thin { every_ns: self.options.interval_ns, kept: None };
+        let mut put = |row: Option<Row>| match row {
+            Some(row) => sheet.row(whose(part, by).into_iter().chain(row.cells)).map(|()| 1),
+            None => Ok(0),
+        };
         let mut reader = Reader::open(&part.path)?;
-        let mut put = |cells: [Cell<'static>; 12]| sheet.row(whose(part, by).into_iter().chain(cells));
         while let Some(record) = reader.next_record()? {
             match record {
                 Record::Mark(mark) => {
                     if let MarkKind::Step(number) = mark.what {
                         step = Some(number);
-                        if told.steps.len() < MOST_STEPS {
-                            told.steps.entry(number).or_insert(clocks.unix_ns(&part.row.node, mark.at_ns));
-                        }
+                        told.step(number, clocks.unix_ns(&part.row.node, mark.at_ns));
                     }
                 }
                 Record::Tick(tick) if tick.phase == Phase::During && !tick.processes.is_empty() => {
                     let unix_ns = clocks.unix_ns(&part.row.node, tick.at_ns);
                     told.first_ns.get_or_insert(unix_ns);
-                    let (cells, high) = row(tick, unix_ns, clocks.seconds(unix_ns), step);
-                    let Some(every) = every else {
-                        told.rows += 1;
-                        put(cells)?;
-                        continue;
-                    };
-                    let bin = unix_ns.unsigned_abs() / every.max(1);
-                    match &mut highest {
-                        Some((known, kept, most)) if *known == bin => {
-                            if high > *most {
-                                (*kept, *most) = (cells, high);
-                            }
-                        }
-                        other => {
-                            if let Some((_, kept, _)) = other.replace((bin, cells, high)) {
-                                told.rows += 1;
-                                put(kept)?;
-                            }
-                        }
-                    }
+                    told.rows += put(thin.push(row(tick, unix_ns, clocks.seconds(unix_ns), step)))?;
                 }
                 _ => {}
             }
         }
-        if let Some((_, kept, _)) = highest {
-            told.rows += 1;
-            put(kept)?;
-        }
+        told.rows += put(thin.kept)?;
         Ok(told)
     }
 
@@ -310,7 +327,7 @@ fn sample_fields(by: By) -> Vec<Field> {
 }
 
 /// One tick of a rank. Anonymous, file and shared memory are sums over its processes, as the kernel counts them.
-fn row(tick: &Tick, unix_ns: i64, seconds: f64, step: Option<u64>) -> ([Cell<'static>; 12], u64) {
+fn row(tick: &Tick, unix_ns: i64, seconds: f64, step: Option<u64>) -> Row {
     let kib = |value: u64| value.saturating_mul(1024);
     let sum = |of: fn(&ProcessSample) -> u64| {
         tick.processes.iter().fold(0u64, |sum, sample| sum.saturating_add(of(sample)))
@@ -334,7 +351,7 @@ fn row(tick: &Tick, unix_ns: i64, seconds: f64, step: Option<u64>) -> ([Cell<'st
         (tick.processes.len() as u64).into(),
         sum(|it| u64::from(it.threads)).into(),
     ];
-    (cells, high)
+    Row { unix_ns, high_kib: high, cells }
 }
 
 /// How much later than those of the first rank its steps began.
