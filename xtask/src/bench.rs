@@ -10,6 +10,7 @@ pub mod harmless;
 pub mod heap;
 pub mod leaks;
 pub mod ledger;
+pub mod live;
 mod machine;
 pub mod pages;
 mod process;

@@ -104,6 +104,15 @@ enum Bench {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+    /// CPU of `nilo top` in a terminal, and of metrics while a run is recorded
+    Live {
+        /// One short round: to see that the bench works, not for figures
+        #[arg(long)]
+        quick: bool,
+        /// Folder to write [default: bench/DATE-live]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// `nilo where` on eight workloads: residual, arrays, malloc and code against truths from inside; time and stop
     Ledger {
         /// Small workloads: to see that the bench works, not for figures
@@ -231,6 +240,9 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
         }
         Verb::Bench { what: Bench::Allocs { quick, rounds, only, instructions, out } } => {
             bench::allocs::run(&bench::allocs::Options { quick, rounds, only, instructions, out })
+        }
+        Verb::Bench { what: Bench::Live { quick, out } } => {
+            bench::live::run(&bench::live::Options { quick, out })
         }
         Verb::Bench { what: Bench::Ledger { quick, out } } => {
             bench::ledger::run(&bench::ledger::Options { quick, out })

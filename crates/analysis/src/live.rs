@@ -128,6 +128,8 @@ pub struct Live {
     indexes: BTreeMap<i32, u32>,
     ended: bool,
     sites: Vec<Row>,
+    sites_ns: u64,
+    sites_per: Per,
 }
 
 impl Live {
@@ -140,6 +142,8 @@ impl Live {
             indexes: BTreeMap::new(),
             ended: false,
             sites: Vec::new(),
+            sites_ns: 0,
+            sites_per: Per::Step,
         }
     }
 
@@ -158,9 +162,23 @@ impl Live {
         self.ended
     }
 
-    /// The places that allocated, once they are known.
-    pub fn allocated(&mut self, allocs: &Allocs) {
-        self.sites = allocs.rows.iter().map(site).collect();
+    /// The places that allocated, as they were stored at this time. Their rate is per step where steps were counted, or
+    /// told by what was stored before.
+    pub fn allocated(&mut self, allocs: &Allocs, at_ns: u64) {
+        let stepped = allocs.growth_bytes_per_step.is_some();
+        let elapsed_s = at_ns.saturating_sub(self.sites_ns) as f64 / 1e9;
+        let before: BTreeMap<&str, u64> =
+            self.sites.iter().map(|row| (row.name.as_str(), row.bytes)).collect();
+        let rate = |row: &Row| {
+            let before = before.get(row.name.as_str()).filter(|_| elapsed_s > 0.0)?;
+            Some((row.bytes as f64 - *before as f64) / elapsed_s)
+        };
+        let told = allocs.rows.iter().map(site);
+        let rows =
+            if stepped { told.collect() } else { told.map(|row| Row { rate: rate(&row), ..row }).collect() };
+        self.sites = rows;
+        self.sites_ns = at_ns;
+        self.sites_per = if stepped { Per::Step } else { Per::Second };
     }
 
     fn tick(&mut self, tick: &Tick) {
@@ -190,9 +208,7 @@ impl Live {
             processes: self.processes(&run),
             kinds: kinds(run.heap.as_ref()),
             sites: Table {
-                per: Per::Step,
-                rows: self.sites.clone(),
-                without: "nilo run --allocs -- …; shown at the end",
+                per: self.sites_per, rows: self.sites.clone(), without: "nilo run --allocs -- …"
             },
             run,
         }
@@ -259,7 +275,78 @@ fn kinds(growths: Option<&Growths>) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use nilometer_trace::record::{Bounds, Cost, End, Phase, Process, ProcessEnd, ProcessSample, Role};
+
     use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn process(index: u32) -> Record {
+        Record::Process(Process {
+            index,
+            pid: 100 + index as i32,
+            parent_pid: 1,
+            parent: None,
+            start_ticks: 0,
+            seen_ns: 0,
+            comm: "python3".into(),
+            command: "python3 train.py".into(),
+            role: Role { name: "main".into(), evidence: String::new() },
+        })
+    }
+
+    /// The first process grows by a MiB a second, the second one stays as it is.
+    fn tick(second: u64) -> Record {
+        let sample =
+            |index, anon_kib| ProcessSample { index, anon_kib, hwm_kib: anon_kib, ..Default::default() };
+        let first_kib = (10 + second) * 1024;
+        Record::Tick(Tick {
+            at_ns: second * SECOND,
+            phase: Phase::During,
+            tree: Some(Bounds { low_kib: first_kib, high_kib: first_kib + 5 * 1024 }),
+            system: Vec::new(),
+            processes: vec![sample(0, first_kib), sample(1, 5 * 1024)],
+        })
+    }
+
+    #[test]
+    fn who_grows_is_told_with_how_fast() {
+        let mut live = Live::new(&crate::tests::manifest());
+        [process(0), process(1)].iter().for_each(|record| live.push(record));
+        (1..=20).for_each(|second| live.push(&tick(second)));
+        let view = live.view(None);
+        assert_eq!((view.progress, view.rate), (Progress::Runs, Some(1_048_576.0)));
+        assert_eq!(view.now_bytes, Some((30 << 20, 35 << 20)));
+        let rates: Vec<_> = view.processes.rows.iter().map(|row| (row.pid, row.bytes, row.rate)).collect();
+        assert_eq!(rates, [(Some(100), 30 << 20, Some(1_048_576.0)), (Some(101), 5 << 20, Some(0.0))]);
+        assert!(view.run.exit.evidence.is_empty() && view.run.quality.is_empty(), "{:?}", view.run.quality);
+    }
+
+    #[test]
+    fn what_has_ended_is_no_longer_listed_until_all_has() {
+        let mut live = Live::new(&crate::tests::manifest());
+        [process(0), process(1)].iter().for_each(|record| live.push(record));
+        (1..=3).for_each(|second| live.push(&tick(second)));
+        live.push(&Record::ProcessEnd(ProcessEnd {
+            index: 1,
+            at_ns: 4 * SECOND,
+            waited: None,
+            hwm_kib: 5 * 1024,
+        }));
+        assert_eq!(live.view(None).processes.rows.len(), 1);
+        assert_eq!(live.view(Some("gone")).progress, Progress::Lost("gone".into()));
+        let end = End {
+            at_ns: 5 * SECOND,
+            exit: None,
+            cost: Cost::default(),
+            ticks: 3,
+            missed_ticks: 0,
+            cgroup_peak_bytes: None,
+        };
+        live.push(&Record::End(end));
+        let view = live.view(Some("gone"));
+        assert_eq!((view.progress, view.processes.rows.len()), (Progress::Ended, 2));
+    }
 
     #[test]
     fn a_rate_needs_a_second_and_forgets_what_is_long_ago() {
@@ -277,6 +364,21 @@ mod tests {
             lately.push(second * 1_000_000_000, 10_000 + (second - 30) * 500);
         }
         assert_eq!(lately.rate(), Some(500.0));
+    }
+
+    #[test]
+    fn a_place_grows_by_what_was_stored_before() {
+        let row = |name: &str, bytes| crate::allocs::model::Row {
+            name: name.into(),
+            amounts: crate::allocs::model::Amounts { live_end_bytes: bytes, ..Default::default() },
+            ..Default::default()
+        };
+        let stored = |bytes| Allocs { rows: vec![row("a.py:3", bytes)], ..Allocs::default() };
+        let mut live = Live::new(&crate::tests::manifest());
+        live.allocated(&stored(1_000), 5_000_000_000);
+        assert_eq!(live.sites[0].rate, None, "once is no rate");
+        live.allocated(&stored(5_000), 7_000_000_000);
+        assert_eq!((live.sites[0].rate, live.sites_per), (Some(2_000.0), Per::Second));
     }
 
     #[test]

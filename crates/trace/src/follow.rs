@@ -17,6 +17,8 @@ use crate::{
 };
 
 const CHUNK_BYTES: usize = 256 << 10;
+/// A look at a long log reads no more than this: whoever looks has other things to do.
+const MOST_BYTES: u64 = 4 << 20;
 
 /// A place in a log that grows.
 #[derive(Debug)]
@@ -39,6 +41,7 @@ pub struct Follower {
     open_given: u64,
     last_ns: Option<u64>,
     ended: bool,
+    behind: bool,
     damaged_bytes: u64,
 }
 
@@ -60,17 +63,18 @@ impl Follower {
             open_given: 0,
             last_ns: None,
             ended: false,
+            behind: false,
             damaged_bytes: 0,
         })
     }
 
-    /// Shows what is new to `see`.
+    /// Shows what is new to `see`, some megabytes of it at most; see [`Self::is_behind`].
     pub fn look(&mut self, mut see: impl FnMut(&Record)) -> Result<(), Error> {
         // The open block first: if it is closed while we read, the log has it and this copy is ignored.
         let open = newest_open_block(&read_open_block(&self.open_path)?);
         self.read_log(&mut see)?;
         let open = open.filter(|payload| block_seq(payload).is_ok_and(|seq| seq > self.closed_seq));
-        if let Some(payload) = open.filter(|_| !self.ended) {
+        if let Some(payload) = open.filter(|_| !self.ended && !self.behind) {
             (self.open_seq, self.open_given) = self.give_block(&payload, &mut see);
         }
         if self.ended {
@@ -82,6 +86,11 @@ impl Follower {
     /// The last record was given.
     pub fn has_ended(&self) -> bool {
         self.ended
+    }
+
+    /// The log has more than the last look gave.
+    pub fn is_behind(&self) -> bool {
+        self.behind
     }
 
     /// The last time that any record told.
@@ -97,6 +106,8 @@ impl Follower {
     fn read_log(&mut self, see: &mut impl FnMut(&Record)) -> Result<(), Error> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut want = CHUNK_BYTES;
+        let until = self.at + MOST_BYTES;
+        self.behind = false;
         let result = loop {
             buffer.resize(want, 0);
             let read = match self.log.read_at(&mut buffer, self.at) {
@@ -113,6 +124,10 @@ impl Follower {
                 (_, true) => break Ok(()),
                 (0, false) if want > MAX_PAYLOAD_BYTES + HEADER_BYTES => break Ok(()),
                 (0, false) => want *= 2,
+                _ if self.at >= until => {
+                    self.behind = true;
+                    break Ok(());
+                }
                 _ => {}
             }
         };

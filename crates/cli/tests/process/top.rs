@@ -33,6 +33,8 @@ impl Session {
 
     /// Starts `nilo top WORDS` and waits for its first frame.
     fn top(&mut self, words: &str) {
+        let (rows, columns) = self.parser.screen().size();
+        self.parser = Parser::new(rows, columns, 0); // nothing of an earlier one stands on it
         self.fed = self.terminal.shown().len();
         self.terminal.enter(&format!("TERM=xterm-256color {} top {words}", nilo_binary()));
         self.until_shown("q quit");
@@ -182,6 +184,53 @@ fn keys_do_what_the_foot_says() {
     session.terminal.press(CTRL_C);
     assert_eq!(session.is_left_clean(), 0);
     puppet.end();
+    let documented = std::fs::read_to_string(docs("top-session.txt")).expect("docs");
+    let foot = screen.lines().last().expect("a foot").trim();
+    assert!(
+        documented.contains(foot),
+        "docs/top-session.txt is of another version; its head says how to record it anew"
+    );
+}
+
+fn docs(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
+}
+
+/// The session that is shown in the documentation: `cargo test -p nilometer --test process -- --ignored records_the_session`.
+#[test]
+#[ignore = "writes docs/top-session.txt"]
+fn records_the_session_of_the_docs() {
+    let lab = Lab::new();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tree_lstm.py");
+    std::fs::copy(&example, lab.path("tree_lstm.py")).expect("the example");
+    let mut nilo =
+        lab.nilo(["run", "-q", "-o", "tree.nilo", "--heap=1s", "--", &python(), "tree_lstm.py", "--leak"]);
+    let training =
+        nilo.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("spawn");
+    until("the recording has begun", || lab.path("tree.nilo/manifest.json").exists());
+    let mut session = Session::start(&lab.path(""));
+    session.resize(30, 100);
+    session.top("tree.nilo");
+    let mut frames = String::new();
+    let mut keep = |told: &str, screen: String| {
+        let screen: String = screen.lines().map(|line| format!("    {}\n", line.trim_end())).collect();
+        frames += &format!("{told}\n\n{screen}\n");
+    };
+    keep("Some steps after the start. There is no verdict on growth yet.", session.until_shown("· step "));
+    session.terminal.press(b"\t");
+    session.until_shown("/step ±");
+    keep("tab: kinds of objects. The verdict is there.", session.until_shown("[kinds 4"));
+    session.until_shown("· step 4");
+    session.terminal.press(b"\x1b[Z/main\r");
+    keep("/main: rows that contain a text.", session.until_shown("main: "));
+    session.terminal.press(b"\x1b");
+    keep("The end: the whole verdict.", session.until_shown("exit 0"));
+    session.terminal.press(b"q");
+    crate::harness::finish_child(training);
+    let title = "A session of `nilo top tree.nilo`, 100 columns and 30 rows, recorded by the real binary from a terminal, while\n\
+                 `nilo run -o tree.nilo --heap=1s -- python3 tree_lstm.py --leak` ran. Recorded anew by\n\
+                 `cargo test -p nilometer --test process -- --ignored records_the_session`.\n\n";
+    std::fs::write(docs("top-session.txt"), format!("{title}{frames}")).expect("written");
 }
 
 #[test]
@@ -349,6 +398,50 @@ fn a_snapshot_is_a_census_in_a_file() {
         std::fs::remove_file(file).expect("remove");
         program.end();
     }
+}
+
+/// A run of Python that goes on until its input ends, and what `nilo top` shows of it.
+fn followed(lab: &Lab, options: &[&str], code: &str, shown: impl FnOnce(&mut Session, &mut Dialogue)) {
+    let mut nilo = lab.nilo(["run", "-q", "-o", "run.nilo"]);
+    nilo.args(options).args(["--", &python(), "-c", code]);
+    let mut program = Dialogue::start(&mut nilo);
+    assert_eq!(program.line(), "ready");
+    let mut session = Session::start(&lab.path(""));
+    session.top("run.nilo --interval 100ms");
+    shown(&mut session, &mut program);
+    session.terminal.press(b"q");
+    assert_eq!(session.is_left_clean(), 0);
+    program.end();
+}
+
+#[test]
+fn kinds_of_objects_come_from_the_tables_of_the_heap() {
+    let lab = Lab::new();
+    let code = "import sys\nkept = []\nprint('ready', flush=True)\nfor line in sys.stdin:\n \
+                kept.extend(bytearray(1000) for _ in range(20000))\n print('grown', flush=True)";
+    followed(&lab, &["--heap=200ms"], code, |session, program| {
+        program.say("");
+        assert_eq!(program.line(), "grown");
+        session.terminal.press(b"\to");
+        // 20,000 of 1,000 bytes: 57 of header each, and the payload.
+        let screen = session.until_shown("20,000 bytearray");
+        let row = screen.lines().find(|line| line.contains("20,000 bytearray")).expect("a row");
+        let words: Vec<&str> = row.split_whitespace().collect();
+        let at = if words[0] == "-" { 1 } else { 2 };
+        let bytes = size(words[at], words[at + 1]);
+        assert!((20_000 * 1_001..20_000 * 1_150).contains(&bytes), "{row}");
+    });
+}
+
+#[test]
+fn sites_come_from_the_recorder_of_allocations() {
+    let lab = Lab::new();
+    let code = "import sys\nprint('ready', flush=True)\nkept = bytearray(64 << 20)\nsys.stdin.read()";
+    followed(&lab, &["--allocs"], code, |session, _| {
+        session.terminal.press(b"\t\to");
+        let screen = session.until_shown("<string>:3");
+        assert!(screen.contains("64.0 MiB") && screen.contains("[sites "), "{screen}");
+    });
 }
 
 #[test]

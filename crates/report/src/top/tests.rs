@@ -57,11 +57,7 @@ fn view() -> View {
             rows: vec![kind("numpy.ndarray", 39_202, 32, 900.0), kind("str", 27_554, 3, 2.5)],
             without: "nilo run --heap -- …",
         },
-        sites: Table {
-            per: Per::Step,
-            rows: Vec::new(),
-            without: "nilo run --allocs -- …; shown at the end",
-        },
+        sites: Table { per: Per::Step, rows: Vec::new(), without: "nilo run --allocs -- …" },
     }
 }
 

@@ -122,6 +122,10 @@ impl Source {
         }
     }
 
+    fn is_behind(&self) -> bool {
+        matches!(self, Self::Watch(watch) if watch.is_behind())
+    }
+
     fn content(&self) -> Content<'_> {
         match self {
             Self::List(list) => Content::List(&list.candidates),
@@ -145,11 +149,13 @@ impl Top {
     /// Until somebody wants it to end; the exit code.
     fn live(&mut self, signals: &SignalFd) -> Result<u8, Failure> {
         let mut due_ns = monotonic_ns();
+        self.draw()?;
         loop {
             let mut news = false;
             if monotonic_ns() >= due_ns {
                 news |= self.source.look(!self.state.paused)?;
-                due_ns = monotonic_ns() + self.interval.as_nanos() as u64;
+                let pause_ns = if self.source.is_behind() { 0 } else { self.interval.as_nanos() as u64 };
+                due_ns = monotonic_ns() + pause_ns;
             }
             if news {
                 self.draw()?;

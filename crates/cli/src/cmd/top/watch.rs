@@ -1,14 +1,15 @@
 //! A run that is looked at: records come from its log or from the process itself, and become what is shown.
 
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
-use nilometer_analysis::allocs::model::By;
+use nilometer_analysis::allocs::model::{By, What};
 use nilometer_analysis::allocs::{self, Options as AllocOptions};
 use nilometer_analysis::live::{Live, View};
 use nilometer_capture::observe::Observer;
 use nilometer_capture::{Options, ledger_watch::Ledgers};
+use nilometer_trace::allocs::ALLOCS_FILE;
 use nilometer_trace::{Follower, Manifest};
 
 use super::super::run::failure;
@@ -21,6 +22,8 @@ const BUDGET_PERCENT: f64 = 0.3;
 const VIEW_SHARE: u32 = 300;
 /// Places in the code that are shown.
 const SITES: usize = 200;
+/// While a run goes on, larger files of them are not read.
+const MOST_SITES_BYTES: u64 = 8 << 20;
 
 #[derive(Debug)]
 pub struct Watch {
@@ -38,7 +41,7 @@ pub struct Watch {
 #[derive(Debug)]
 enum Feed {
     Process(Box<Observer>),
-    Log { follower: Box<Follower>, manifest: Box<Manifest>, directory: std::path::PathBuf },
+    Log { follower: Box<Follower>, manifest: Box<Manifest>, directory: PathBuf, sites: Sites },
 }
 
 impl Watch {
@@ -66,6 +69,7 @@ impl Watch {
             follower: Box::new(follower),
             manifest: Box::new(manifest),
             directory: directory.to_owned(),
+            sites: Sites::default(),
         };
         Ok(Self::new(feed, live))
     }
@@ -98,22 +102,26 @@ impl Watch {
                     live.push(&record);
                 }
             }
-            Feed::Log { follower, manifest, directory } => {
+            Feed::Log { follower, manifest, directory, sites } => {
                 // Asked before the last look: what it wrote until then is read.
                 let gone = self.lost.is_none() && !is_recorded_by(manifest.pid);
                 follower.look(|record| {
                     *stale = true;
                     live.push(record);
                 })?;
-                if follower.has_ended() && *stale {
-                    read_sites(live, directory);
-                } else if gone && !follower.has_ended() {
+                *stale |= sites.look(live, directory, follower.has_ended());
+                if gone && !follower.has_ended() && !follower.is_behind() {
                     self.lost = Some("no longer recorded: nilo is gone".into());
                     *stale = true;
                 }
             }
         }
         Ok(())
+    }
+
+    /// There is more to be taken at once.
+    pub fn is_behind(&self) -> bool {
+        matches!(&self.feed, Feed::Log { follower, .. } if follower.is_behind())
     }
 
     fn make_view(&mut self) {
@@ -135,11 +143,37 @@ fn is_recorded_by(pid: i32) -> bool {
     name(&pid.to_string()).is_some_and(|theirs| name("self").is_some_and(|ours| ours == theirs))
 }
 
-/// The recorder of allocations stores them at the end.
-fn read_sites(live: &mut Live, directory: &Path) {
-    if let Ok(Some((recording, _))) = nilometer_tables::read_allocs(directory) {
-        let names = nilometer_native::symbol::Store::open(directory);
-        let options = AllocOptions { by: By::Line, top: Some(SITES), ..AllocOptions::default() };
-        live.allocated(&allocs::build(&recording, names.symbols(), &options));
+/// The places that allocated: their recorder stores them now and then, and at the end.
+#[derive(Debug, Default)]
+struct Sites {
+    stored: Option<SystemTime>,
+    /// Not looked at again before.
+    next: Option<Instant>,
+}
+
+impl Sites {
+    /// True when there are new ones.
+    fn look(&mut self, live: &mut Live, directory: &Path, ended: bool) -> bool {
+        let Ok(file) = std::fs::metadata(directory.join(ALLOCS_FILE)) else { return false };
+        let stored = file.modified().ok();
+        let early = self.next.is_some_and(|next| Instant::now() < next) || file.len() > MOST_SITES_BYTES;
+        if stored == self.stored || (early && !ended) {
+            return false;
+        }
+        self.stored = stored;
+        let begin = Instant::now();
+        let read = read_sites(live, directory, stored);
+        self.next = Some(begin + begin.elapsed() * VIEW_SHARE);
+        read
     }
+}
+
+fn read_sites(live: &mut Live, directory: &Path, stored: Option<SystemTime>) -> bool {
+    let Ok(Some((recording, names))) = nilometer_tables::read_allocs(directory) else { return false };
+    let options =
+        AllocOptions { by: By::Line, what: What::Live, top: Some(SITES), ..AllocOptions::default() };
+    let since = stored.and_then(|stored| stored.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let at_ns = since.map_or(0, |since| since.as_nanos() as u64);
+    live.allocated(&allocs::build(&recording, &names, &options), at_ns);
+    true
 }
