@@ -7,7 +7,7 @@ use crate::bounded::Thinned;
 use crate::cadence::Cadence;
 use crate::cause::CauseFinder;
 use crate::clock::Clock;
-use crate::closing::Closing;
+use crate::closing::{Closing, Judged};
 use crate::column::Layout;
 use crate::curve::Curves;
 use crate::event::EventLog;
@@ -209,11 +209,17 @@ impl RunBuilder {
 
     /// Closes all aggregators.
     pub fn finish(self, ending: LogEnding) -> Run {
-        self.model(ending)
+        let closing = Closing::of(&self, ending);
+        closing.run(closing.judge())
+    }
+
+    /// The trends of what was seen so far.
+    pub(crate) fn judge(&self) -> Judged {
+        Closing::of(self, LogEnding::Running).judge()
     }
 
     /// The model of what was seen so far; the records that follow may still be pushed.
-    pub fn model(&self, ending: LogEnding) -> Run {
-        Closing::of(self, ending).run()
+    pub(crate) fn model(&self, ending: LogEnding, judged: Judged) -> Run {
+        Closing::of(self, ending).run(judged)
     }
 }

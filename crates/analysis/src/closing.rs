@@ -20,6 +20,14 @@ use crate::worker;
 const LEAST_SPAN_S: f64 = 5.0;
 const LEAST_LEVELS: usize = 30;
 
+/// The costly part of a model, which a live view makes less often than the rest.
+#[derive(Debug, Clone)]
+pub(crate) struct Judged {
+    growth: Growth,
+    heap: Option<crate::heap::model::Growths>,
+    estimated_steps: Option<EstimatedSteps>,
+}
+
 /// A complete run with the results that several parts of the model need.
 pub(crate) struct Closing<'b> {
     pub(crate) builder: &'b RunBuilder,
@@ -41,7 +49,13 @@ impl<'b> Closing<'b> {
         Self { builder, ending, steps, launcher_bytes, peak, limit }
     }
 
-    pub(crate) fn run(&self) -> Run {
+    /// What takes long to tell: trends and patterns.
+    pub(crate) fn judge(&self) -> Judged {
+        let heap = self.builder.heap.finish(&self.builder.clock);
+        Judged { growth: self.growth(), heap, estimated_steps: self.estimated_steps() }
+    }
+
+    pub(crate) fn run(&self, judged: Judged) -> Run {
         let b = &self.builder;
         let clock = &b.clock;
         let mut run = Run {
@@ -57,9 +71,9 @@ impl<'b> Closing<'b> {
             peak: self.peak.clone(),
             largest_process: self.largest_process(),
             limit: self.limit.clone(),
-            growth: self.growth(),
+            growth: judged.growth,
             made_of: self.made_of(),
-            heap: b.heap.finish(clock),
+            heap: judged.heap,
             ledgers: b.ledgers.finish(b.processes.all(), b.peak.at_ns(), clock),
             processes: b.processes.models(clock, b.ticks_per_s, self.launcher_bytes),
             processes_seen: b.processes.seen,
@@ -70,7 +84,7 @@ impl<'b> Closing<'b> {
             repeats: b.repeats.finish(),
             steps: self.steps.listed.clone(),
             steps_seen: self.steps.seen,
-            estimated_steps: self.estimated_steps(),
+            estimated_steps: judged.estimated_steps,
             phases: self.steps.phases.clone(),
             notes: self.steps.notes.clone(),
             events: b.events.finish(&b.limits, clock),

@@ -10,6 +10,7 @@ use nilometer_trace::record::{Record, Tick};
 
 use crate::allocs::model::Allocs;
 use crate::builder::{LogEnding, RunBuilder};
+use crate::closing::Judged;
 use crate::heap::model::{Growths, KindGrowth, Sum};
 use crate::model::{Process, Run};
 use crate::stats::{self, XY};
@@ -130,12 +131,15 @@ pub struct Live {
     sites: Vec<Row>,
     sites_ns: u64,
     sites_per: Per,
+    judged: Judged,
 }
 
 impl Live {
     pub fn new(manifest: &Manifest) -> Self {
+        let builder = RunBuilder::new(manifest);
         Self {
-            builder: RunBuilder::new(manifest),
+            judged: builder.judge(),
+            builder,
             lately: BTreeMap::new(),
             tree_lately: Lately::default(),
             now_bytes: None,
@@ -192,6 +196,12 @@ impl Live {
         }
     }
 
+    /// Makes up its mind about trends: of growth, of kinds of objects. Takes milliseconds where there is much to look at;
+    /// [`Self::view`] shows what was found last.
+    pub fn judge(&mut self) {
+        self.judged = self.builder.judge();
+    }
+
     /// What is to be shown now. `lost`: why nobody records any more.
     pub fn view(&self, lost: Option<&str>) -> View {
         let (progress, ending) = match lost {
@@ -199,7 +209,7 @@ impl Live {
             Some(why) => (Progress::Lost(why.to_owned()), LogEnding::Cut { at_ns: 0, why: why.to_owned() }),
             None => (Progress::Runs, LogEnding::Running),
         };
-        let run = self.builder.model(ending);
+        let run = self.builder.model(ending, self.judged.clone());
         View {
             progress,
             now_bytes: self.now_bytes,
@@ -314,6 +324,7 @@ mod tests {
         let mut live = Live::new(&crate::tests::manifest());
         [process(0), process(1)].iter().for_each(|record| live.push(record));
         (1..=20).for_each(|second| live.push(&tick(second)));
+        live.judge();
         let view = live.view(None);
         assert_eq!((view.progress, view.rate), (Progress::Runs, Some(1_048_576.0)));
         assert_eq!(view.now_bytes, Some((30 << 20, 35 << 20)));

@@ -18,8 +18,8 @@ use crate::talk::Failure;
 
 /// Share of one core that page-table walks of the process may use, in percent.
 const BUDGET_PERCENT: f64 = 0.3;
-/// The model is made anew when so many times its own cost have passed.
-const VIEW_SHARE: u32 = 300;
+/// What takes long (trends, sites) is done anew when so many times its own cost have passed: a third of a percent.
+const SHARE: u32 = 300;
 /// Places in the code that are shown.
 const SITES: usize = 200;
 /// While a run goes on, larger files of them are not read.
@@ -31,10 +31,9 @@ pub struct Watch {
     live: Live,
     pub view: View,
     lost: Option<String>,
-    /// When the view was made, and how long that took.
-    made: Instant,
-    took: Duration,
-    /// There are records that it does not show.
+    /// Trends are not judged again before.
+    judge: Option<Instant>,
+    /// There are records that the view does not show.
     stale: bool,
 }
 
@@ -76,7 +75,7 @@ impl Watch {
 
     fn new(feed: Feed, live: Live) -> Self {
         let view = live.view(None);
-        Self { feed, live, view, lost: None, made: Instant::now(), took: Duration::ZERO, stale: true }
+        Self { feed, live, view, lost: None, judge: None, stale: true }
     }
 
     /// Takes what is new; true when there is something new to show, and it is to be shown.
@@ -85,12 +84,21 @@ impl Watch {
             return Ok(false);
         }
         self.take_records()?;
-        let due = self.took.is_zero() || self.made.elapsed() >= self.took * VIEW_SHARE;
-        if show && self.stale && (due || self.live.has_ended()) {
+        let news = show && self.stale;
+        if news {
+            self.judge();
             self.make_view();
-            return Ok(true);
         }
-        Ok(false)
+        Ok(news)
+    }
+
+    fn judge(&mut self) {
+        let ended = self.live.has_ended() || self.lost.is_some();
+        if ended || self.judge.is_none_or(|next| Instant::now() >= next) {
+            let begin = Instant::now();
+            self.live.judge();
+            self.judge = Some(begin + begin.elapsed() * SHARE);
+        }
     }
 
     fn take_records(&mut self) -> Result<(), Failure> {
@@ -125,14 +133,11 @@ impl Watch {
     }
 
     fn make_view(&mut self) {
-        let begin = Instant::now();
         self.view = self.live.view(self.lost.as_deref());
         self.view.run.saved = match &self.feed {
             Feed::Process(_) => None,
             Feed::Log { directory, .. } => Some(cmd::load::short_path(directory)),
         };
-        self.took = begin.elapsed();
-        self.made = Instant::now();
         self.stale = false;
     }
 }
@@ -163,7 +168,7 @@ impl Sites {
         self.stored = stored;
         let begin = Instant::now();
         let read = read_sites(live, directory, stored);
-        self.next = Some(begin + begin.elapsed() * VIEW_SHARE);
+        self.next = Some(begin + begin.elapsed() * SHARE);
         read
     }
 }
