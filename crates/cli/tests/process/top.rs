@@ -219,6 +219,7 @@ fn records_the_session_of_the_docs() {
     keep("Some steps after the start. There is no verdict on growth yet.", session.until_shown("· step "));
     session.terminal.press(b"\t");
     session.until_shown("/step ±");
+    session.until_shown("· step 2");
     keep("tab: kinds of objects. The verdict is there.", session.until_shown("float"));
     session.until_shown("· step 4");
     session.terminal.press(b"\x1b[Z/main\r");
