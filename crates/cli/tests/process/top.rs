@@ -211,10 +211,11 @@ fn records_the_session_of_the_docs() {
     let mut session = Session::start(&lab.path(""));
     session.resize(30, 100);
     session.top("tree.nilo");
-    let mut frames = String::new();
+    let mut frames = Vec::new();
     let mut keep = |told: &str, screen: String| {
-        let screen: String = screen.lines().map(|line| format!("    {}\n", line.trim_end())).collect();
-        frames += &format!("{told}\n\n{screen}\n");
+        let indented = screen.lines().map(|line| format!("    {}", line.trim_end()));
+        let screen: Vec<String> = indented.map(|line| line.trim_end().to_owned()).collect();
+        frames.push(format!("{told}\n\n{}\n", screen.join("\n")));
     };
     keep("Some steps after the start. There is no verdict on growth yet.", session.until_shown("· step "));
     session.terminal.press(b"\t");
@@ -231,7 +232,7 @@ fn records_the_session_of_the_docs() {
     let title = "A session of `nilo top tree.nilo`, 100 columns and 30 rows, recorded by the real binary from a terminal, while\n\
                  `nilo run -o tree.nilo --heap=1s -- python3 tree_lstm.py --leak` ran. Recorded anew by\n\
                  `cargo test -p nilometer --test process -- --ignored records_the_session`.\n\n";
-    std::fs::write(docs("top-session.txt"), format!("{title}{frames}")).expect("written");
+    std::fs::write(docs("top-session.txt"), format!("{title}{}", frames.join("\n"))).expect("written");
 }
 
 #[test]
