@@ -322,8 +322,11 @@ mod tests {
     #[test]
     fn who_grows_is_told_with_how_fast() {
         let mut live = Live::new(&crate::tests::manifest());
-        [process(0), process(1)].iter().for_each(|record| live.push(record));
-        (1..=20).for_each(|second| live.push(&tick(second)));
+        live.push(&process(0));
+        live.push(&process(1));
+        for second in 1..=20 {
+            live.push(&tick(second));
+        }
         live.judge();
         let view = live.view(None);
         assert_eq!((view.progress, view.rate), (Progress::Runs, Some(1_048_576.0)));
@@ -341,8 +344,11 @@ mod tests {
     #[test]
     fn what_has_ended_is_no_longer_listed_until_all_has() {
         let mut live = Live::new(&crate::tests::manifest());
-        [process(0), process(1)].iter().for_each(|record| live.push(record));
-        (1..=3).for_each(|second| live.push(&tick(second)));
+        live.push(&process(0));
+        live.push(&process(1));
+        for second in 1..=3 {
+            live.push(&tick(second));
+        }
         live.push(&Record::ProcessEnd(ProcessEnd {
             index: 1,
             at_ns: 4 * SECOND,
