@@ -13,6 +13,7 @@ mod guest;
 mod interpreters;
 mod layouts;
 mod test;
+mod wheel;
 mod workspace;
 
 use std::path::PathBuf;
@@ -34,6 +35,15 @@ enum Verb {
         /// Leave out the documentation, its examples, and the guest
         #[arg(long)]
         quick: bool,
+        /// The wheels of a release too (some minutes), installed into each Python
+        #[arg(long)]
+        wheel: bool,
+    },
+    /// The wheels of `pip install nilometer` into target/wheels: built for an old C library, checked, installed
+    Wheel {
+        /// Build and check only
+        #[arg(long)]
+        no_install: bool,
     },
     /// Only the HTML report: types, bundle, parts, and pages of real runs in Chromium
     Web,
@@ -223,7 +233,8 @@ fn main() -> ExitCode {
 /// Whether everything the verb judges is good.
 fn run(verb: Verb) -> anyhow::Result<bool> {
     match verb {
-        Verb::Test { quick } => test::run(quick),
+        Verb::Test { quick, wheel } => test::run(quick, wheel),
+        Verb::Wheel { no_install } => wheel::run(!no_install),
         Verb::Web => test::run_web_alone(),
         Verb::Arrows => arrows::run(),
         Verb::Guest { only } => guest::run(only.as_deref()),

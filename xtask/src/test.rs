@@ -17,12 +17,12 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::{arrows, guest, interpreters, layouts, workspace};
+use crate::{arrows, guest, interpreters, layouts, wheel, workspace};
 use count::Counts;
 use step::Steps;
 
 /// Runs all steps; true when all are good.
-pub fn run(quick: bool) -> Result<bool> {
+pub fn run(quick: bool, with_wheel: bool) -> Result<bool> {
     let target = workspace::read_target_dir()?;
     let mut steps = Steps::default();
     steps.run("tools", tool::ensure_all)?;
@@ -40,6 +40,9 @@ pub fn run(quick: bool) -> Result<bool> {
     }
     if built && !quick {
         run_guest(&mut steps, &mut counts, &mut lines)?;
+    }
+    if built && with_wheel {
+        steps.run("wheel", || wheel::run(true))?;
     }
     if !lines.is_empty() {
         let nilo = target.join("debug/nilo");

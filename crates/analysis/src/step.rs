@@ -57,6 +57,9 @@ struct Phase {
     peak: u64,
 }
 
+/// The name by which a phase is left without another beginning.
+const NO_PHASE: &str = "-";
+
 impl StepTracker {
     pub(crate) fn new() -> Self {
         Self {
@@ -126,6 +129,9 @@ impl StepTracker {
 
     fn begin_phase(&mut self, at_ns: u64, name: &str) {
         self.end_phase(at_ns);
+        if name == NO_PHASE {
+            return;
+        }
         self.phases.push(Phase { name: name.into(), start_ns: at_ns, end_ns: None, peak: self.level });
     }
 

@@ -15,6 +15,8 @@ use nilometer_kernel::sys::limits::effective_uid;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::allocs::Act;
+
 /// Variable that names the socket to the target.
 pub const CONTROL_VARIABLE: &str = "NILO_CONTROL";
 /// A client that does not finish its line in this time is not worth a late tick.
@@ -35,6 +37,16 @@ pub enum Request {
     Mode { mode: String },
     /// A ledger of a process of the tree, in the same way, as JSON.
     Ledger { pid: i32, path: PathBuf },
+    /// The high-water mark of a process of the tree; it is stored, then begins anew.
+    Peak { pid: i32 },
+    /// A stretch of a process's allocations: `open`, `look`, `close`. The answer becomes a new file, with the `top` sites.
+    Window {
+        pid: i32,
+        act: Act,
+        path: PathBuf,
+        #[serde(default)]
+        top: usize,
+    },
 }
 
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use nilometer_kernel::sys::clock::monotonic_ns;
 use nilometer_trace::record::{EventKind, Record};
 use serde_json::json;
 
+use crate::allocs::Act;
 use crate::heap_watch::Outcome;
 use crate::ledger_watch::{Brought, Candidate};
 use crate::member::Member;
@@ -81,6 +82,28 @@ impl Session {
     pub fn ask_for_ledger(&mut self, pid: i32, path: PathBuf) -> serde_json::Value {
         self.refusal(pid, &path).unwrap_or_else(|| {
             self.ledger.ask(pid, path);
+            json!({"ok": true})
+        })
+    }
+
+    /// The process wants to know how high it rises from now on. What it had so far is stored first.
+    pub fn reset_peak(&mut self, pid: i32) -> serde_json::Value {
+        if !self.recorder.tree.contains(pid) {
+            return json!({"error": format!("process {pid} is not of this recording")});
+        }
+        match self.recorder.reset_peak(pid) {
+            Some(kib) => json!({"peak_bytes": kib * 1024}),
+            None => json!({"error": "the kernel does not reset it"}),
+        }
+    }
+
+    /// A stretch of a process's allocations.
+    pub fn ask_for_window(&mut self, pid: i32, act: Act, path: PathBuf, top: usize) -> serde_json::Value {
+        let Some(allocs) = &self.allocs else {
+            return json!({"error": "this run does not record allocations", "hint": "nilo run --allocs=deep -- …"});
+        };
+        self.refusal(pid, &path).unwrap_or_else(|| {
+            allocs.ask_window(pid, act, top, path);
             json!({"ok": true})
         })
     }

@@ -24,13 +24,13 @@ use crate::job::{self, Placed, Spool};
 use crate::marks::Marks;
 use crate::options::{Options, Target};
 use crate::recorder::{Recorder, nanoseconds};
-use crate::relay::Relay;
+use crate::relay::{Relay, Steps};
 use crate::rundir::{self, Places, RunDirectory};
 use crate::session::{Session, Subject};
 use crate::shm::SharedMemory;
 use crate::system::System;
 use crate::tree::Tree;
-use crate::{Error, describe, rank};
+use crate::{Error, describe, hook, rank};
 
 /// The marks file inside a run directory.
 pub const MARKS_FILE: &str = "marks";
@@ -136,6 +136,9 @@ fn prepare(
     let control = Control::open(own_pid()).ok();
     if let Some(control) = &control {
         set_variable(&mut target.environment, CONTROL_VARIABLE, control.path().into());
+    }
+    if let (Some(folder), Some(words)) = (&options.hook, options.steps.as_ref().and_then(Steps::hook)) {
+        hook::arm(&mut target.environment, folder, words);
     }
     let injection = Injection::prepare(options, &mut target);
     let mask = Mask::taken();
@@ -328,8 +331,7 @@ fn may_begin(session: &Session, started_ns: u64) -> bool {
 
 /// A process of ours between the target and its output, where steps are read from it.
 fn start_relay(options: &Options, marks: &Path, mask: &Mask) -> Result<Option<Relay>, Error> {
-    let Some(steps) = &options.steps else { return Ok(None) };
-    let marks = std::fs::OpenOptions::new().append(true).open(marks)?;
+    let Some(steps) = options.steps.as_ref().filter(|steps| steps.is_in_output()) else { return Ok(None) };
     let relay = Relay::start(steps, marks, mask);
     relay.map(Some).map_err(|source| Error::System { what: "relay of the output", source })
 }

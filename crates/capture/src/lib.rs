@@ -16,6 +16,7 @@ mod enforce;
 mod errand;
 pub mod forward;
 pub mod heap_watch;
+pub mod hook;
 mod inside;
 pub mod job;
 pub mod launch;

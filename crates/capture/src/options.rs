@@ -47,8 +47,10 @@ pub struct Options {
     pub repeat: u32,
     /// No further run begins after this long.
     pub repeat_for: Option<Duration>,
-    /// Read steps from the target's output.
+    /// Steps from the target's output, or from a hook in its Pythons.
     pub steps: Option<Steps>,
+    /// Where that hook is.
+    pub hook: Option<PathBuf>,
     /// End the run when enough has been seen of it.
     pub stop_after: Vec<StopAfter>,
     /// Limits of the watchdog.
@@ -84,6 +86,7 @@ impl Default for Options {
             repeat: 1,
             repeat_for: None,
             steps: None,
+            hook: None,
             stop_after: Vec::new(),
             limits: Limits::default(),
             grace: Duration::from_secs(5),

@@ -362,6 +362,16 @@ impl Recorder {
         self.event(at_ns, EventKind::PeaksReset { step });
     }
 
+    /// Resets the mark of one process, after it has been stored; what it was.
+    pub fn reset_peak(&mut self, pid: i32) -> Option<u64> {
+        self.tree.members_mut().iter_mut().filter(|member| member.pid == pid).for_each(Member::forget);
+        self.tick();
+        let status = self.proc.read_status(pid, &mut Vec::new()).ok()?;
+        self.proc.reset_high_water(pid).ok()?;
+        self.tree.members_mut().iter_mut().filter(|member| member.pid == pid).for_each(Member::forget);
+        status.vm_hwm_kib
+    }
+
     /// The last record. What could not be stored is said in it.
     pub fn finish(self, exit: Option<Exit>, cost: Cost, cgroup_peak_bytes: Option<u64>) {
         let end = End {

@@ -4,9 +4,10 @@
 //! It outlives `nilo`: the target never gets EIO or SIGPIPE because we died. A terminal stays a terminal
 //! (pseudo-terminal, its size follows), a pipe a pipe; streams that lead to the same place share one.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
 
 use nilometer_kernel::sys::clock::monotonic_ns;
 use nilometer_kernel::sys::companion::fork_companion;
@@ -15,7 +16,10 @@ use nilometer_kernel::sys::pty::{self, StandIn};
 use nilometer_kernel::sys::signals::{self, Mask, SignalFd};
 use regex::bytes::Regex;
 
-const HINT: &str = r"--steps 'step (\d+)', --steps tqdm or --steps keras; a literal bracket is \(";
+use crate::hook;
+
+const HINT: &str =
+    r"--steps 'step (\d+)', --steps torch, keras, tqdm, sklearn or jax; a literal bracket is \(";
 /// A line longer than this is copied, but not searched as a whole.
 const LONGEST_LINE: usize = 64 << 10;
 const SIGWINCH: i32 = 28;
@@ -37,26 +41,41 @@ pub fn preset(name: &str) -> Option<&'static str> {
     }
 }
 
-/// How steps are told in the output.
+/// How steps are told: by lines of the output, by a hook in the target's Pythons, or by marks alone.
 #[derive(Debug, Clone)]
 pub struct Steps {
-    expression: Regex,
+    expression: Option<Regex>,
     /// Look at a line before it ends: progress bars write theirs whole and end it with the next one.
     unfinished_too: bool,
+    hook: Option<String>,
 }
 
 impl Steps {
-    /// From a preset's name or a regular expression.
+    /// From names of libraries (`torch`, or several by commas), `marks`, or a regular expression.
     pub fn new(word: &str) -> Result<Self, String> {
-        let expression = Regex::new(preset(word).unwrap_or(word))
-            .map_err(|e| format!("no regular expression: {e}\n\nhint: {HINT}"))?;
-        Ok(Self { expression, unfinished_too: preset(word).is_some() })
+        let is_hooked = word.split(',').all(|part| hook::LIBRARIES.contains(&part));
+        let pattern = if is_hooked { word.split(',').find_map(preset) } else { Some(word) };
+        let expression = pattern.filter(|word| *word != "marks").map(Regex::new).transpose();
+        let expression = expression.map_err(|e| format!("no regular expression: {e}\n\nhint: {HINT}"))?;
+        Ok(Self { expression, unfinished_too: is_hooked, hook: is_hooked.then(|| word.to_owned()) })
+    }
+
+    /// Libraries that a hook is to listen to.
+    pub fn hook(&self) -> Option<&str> {
+        self.hook.as_deref()
+    }
+
+    /// The output must be read.
+    pub fn is_in_output(&self) -> bool {
+        self.expression.is_some()
     }
 }
 
 impl Relay {
     /// Starts the relay. Must be called while this process has one thread, with the signals blocked.
-    pub fn start(steps: &Steps, marks: File, mask: &Mask) -> std::io::Result<Self> {
+    pub fn start(steps: &Steps, marks: &Path, mask: &Mask) -> std::io::Result<Self> {
+        let announcement = hook::announcement(marks);
+        let marks = OpenOptions::new().append(true).open(marks)?;
         let (out, err) = (std::io::stdout(), std::io::stderr());
         let shared = pty::are_same(out.as_fd(), err.as_fd());
         let first = StandIn::like(out.as_fd())?;
@@ -70,7 +89,7 @@ impl Relay {
         if let Some(second) = second {
             kept.extend([second.our_end, pty::duplicate(err.as_fd())?]);
         }
-        let pid = fork_companion(kept, |kept| copy_until_end(steps, mask, kept))?;
+        let pid = fork_companion(kept, |kept| copy_until_end(steps, &announcement, mask, kept))?;
         Ok(Self { pid, stdout, stderr })
     }
 }
@@ -82,7 +101,9 @@ struct Stream {
     lines: Lines,
 }
 
-fn copy_until_end(steps: &Steps, mask: &Mask, kept: Vec<OwnedFd>) {
+/// What a hook tells counts: then the output is only copied.
+fn copy_until_end(steps: &Steps, announcement: &Path, mask: &Mask, kept: Vec<OwnedFd>) {
+    let Some(expression) = &steps.expression else { return };
     let mut kept = kept.into_iter();
     let Some(mut marks) = kept.next().map(File::from) else { return };
     let mut streams = Vec::new();
@@ -102,7 +123,11 @@ fn copy_until_end(steps: &Steps, mask: &Mask, kept: Vec<OwnedFd>) {
             position += 2;
             !unread
                 && (!readable
-                    || stream.copy(&mut buffer, |line| counter.look(&steps.expression, line, &mut marks)))
+                    || stream.copy(&mut buffer, |line| {
+                        if !announcement.exists() {
+                            counter.look(expression, line, &mut marks);
+                        }
+                    }))
         });
     }
 }
@@ -232,8 +257,9 @@ mod tests {
         let mut counter = StepCounter::default();
         let mut found = Vec::new();
         let mut lines = Lines::new(steps.unfinished_too);
+        let expression = steps.expression.as_ref().unwrap();
         for piece in output {
-            lines.feed(piece.as_bytes(), |line| found.extend(counter.step(&steps.expression, line)));
+            lines.feed(piece.as_bytes(), |line| found.extend(counter.step(expression, line)));
         }
         found
     }
@@ -261,6 +287,15 @@ mod tests {
     fn a_named_group_is_preferred() {
         assert_eq!(steps(r"epoch (\d+) it (?P<step>\d+)", &["epoch 9 it 4\n"]), [4]);
         assert!(Steps::new("(").is_err());
+    }
+
+    #[test]
+    fn libraries_are_hooked_and_bars_are_read_too() {
+        let told = |word| Steps::new(word).map(|steps| (steps.is_in_output(), steps.hook));
+        assert_eq!(told("torch"), Ok((false, Some("torch".to_owned()))));
+        assert_eq!(told("torch,tqdm"), Ok((true, Some("torch,tqdm".to_owned()))));
+        assert_eq!(told("torch,other"), Ok((true, None)));
+        assert_eq!(told("marks"), Ok((false, None)));
     }
 
     #[test]

@@ -238,6 +238,8 @@ impl Session {
             Request::Heap { pid, path } => self.ask_for_heap(pid, path),
             Request::Mode { mode } => self.switch_allocs(&mode),
             Request::Ledger { pid, path } => self.ask_for_ledger(pid, path),
+            Request::Peak { pid } => self.reset_peak(pid),
+            Request::Window { pid, act, path, top } => self.ask_for_window(pid, act, path, top),
         });
         self.control = Some(control);
     }

@@ -1,8 +1,9 @@
-//! The tracker's bytes, and their way back to a file that a command can preload.
+//! The tracker's bytes and the hook for Pythons, and their way back to files that a command can load.
 //!
 //! Not for: deciding when to preload. The one invariant: a file that [`unpack`] leaves holds exactly
 //! [`library`], belongs to this user, and cannot be written by anybody.
 
+mod hook;
 mod memory;
 mod obstacle;
 mod stub;
@@ -12,6 +13,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+pub use hook::unpack_hook;
 pub use obstacle::{Obstacle, read_obstacle};
 
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tracker.so"));
@@ -33,7 +35,7 @@ pub enum Error {
     #[error("this build of nilo has no tracker in it")]
     Placeholder,
     #[error(
-        "{path}: the dynamic linker takes a space, a colon or a dollar in a preloaded path for its own sign"
+        "{path}: the dynamic linker or Python takes a space, a colon or a dollar in this path for its own sign"
     )]
     Separator { path: PathBuf },
     #[error("{path}: not a directory of this user that only the user can write to")]

@@ -9,8 +9,8 @@ use crate::workspace;
 /// Releases of torch whose layouts differ.
 const TORCH: [&str; 3] = ["1.13", "2.0", "2.15"];
 
-/// Other frameworks whose allocations are sorted; engines that read our tables; a cluster.
-const FRAMEWORKS: [&str; 4] = ["mxnet", "jax", "fleet", "ray"];
+/// Other frameworks whose allocations are sorted or whose steps are told; engines that read our tables; a cluster; pytest and notebooks.
+const FRAMEWORKS: [&str; 6] = ["mxnet", "jax", "fleet", "ray", "keras", "tools"];
 
 /// Programs that read exported files.
 const READERS: [&str; 3] = ["heaptrack", "pprof", "speedscope"];
@@ -28,6 +28,7 @@ pub fn ensure_all() -> Result<bool> {
     for name in READERS {
         make("crates/cli/tests/programs/exports_tools.sh", "", name)?;
     }
+    make("crates/cli/tests/programs/science_env.sh", "", "science")?;
     Ok(true)
 }
 

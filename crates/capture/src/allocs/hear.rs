@@ -28,8 +28,10 @@ use super::inherit::{Inherited, Seed};
 use super::keep::{Ended, Keeper, NewSite};
 use super::living::Living;
 use super::meaning::Meanings;
-use super::site::Own;
+use super::site::{Own, Site};
+use super::stacks::Pages;
 use super::tracked::{Sums, Tracked};
+use super::window::{Act, Told, Window};
 
 /// Forked children that have not spoken yet, of which we keep what they inherited.
 const MOST_SEEDS: usize = 16;
@@ -41,6 +43,14 @@ pub struct Row {
     pub process: Process,
     pub own: Own,
     pub book: u64,
+}
+
+/// What a window has, and the names of its stacks where they are needed.
+#[derive(Debug)]
+pub struct Answer {
+    pub told: Told,
+    pub sites: Vec<Site>,
+    pub book: Option<Pages>,
 }
 
 /// Everything that was heard.
@@ -377,6 +387,23 @@ impl Hearing {
     /// Processes that are listened to now, and which programs they were when they came.
     pub fn programs(&self) -> impl Iterator<Item = (i32, PathBuf)> + '_ {
         self.living.iter().map(|living| (living.pid, living.program.clone()))
+    }
+
+    /// Opens, looks at or closes the window of a process; what it takes to tell of it. `None` where it has none.
+    pub fn window(&mut self, pid: i32, act: Act, top: usize) -> Option<Answer> {
+        let living = self.living.iter_mut().rev().find(|living| living.pid == pid)?;
+        let window = &mut living.tracked.window;
+        if act == Act::Open {
+            *window = Some(Box::new(Window::open(nilometer_ring::clock::ticks())));
+        }
+        let told = window.as_ref()?.tell(top);
+        if act == Act::Close {
+            *window = None;
+        }
+        let site = |part: &super::window::Part| self.sums.sites.all.get(part.site as usize).copied();
+        let sites = told.parts.iter().map(|part| site(part).unwrap_or_default()).collect();
+        let book = self.books.get(&living.book).map(|book| Pages::new(Arc::clone(book)));
+        Some(Answer { told, sites, book })
     }
 
     /// Events so far, and those lost.

@@ -34,6 +34,7 @@ mod store;
 mod tracked;
 mod untracked;
 mod weight;
+mod window;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -51,7 +52,8 @@ use nilometer_trace::allocs::About;
 use serde_json::{Value, json};
 
 use crate::control::private_directory;
-use record::{Message, Recording};
+use record::{Message, Question, Recording};
+pub use window::Act;
 
 /// What is recorded of each allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -203,6 +205,11 @@ impl Allocs {
         self.send(Message::Switch(mode.level()));
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         living::level_name(mode.level()).clone_into(&mut status.mode);
+    }
+
+    /// About the window of a process; the answer becomes a file.
+    pub fn ask_window(&self, pid: i32, act: Act, top: usize, path: PathBuf) {
+        self.send(Message::Window(Question { pid, act, top, path }));
     }
 
     pub fn status(&self) -> Value {

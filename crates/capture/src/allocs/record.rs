@@ -1,19 +1,24 @@
 //! The recorder's loop: a turn over everybody, orders from outside, a copy to store now and then.
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nilometer_kernel::sys::clock::monotonic_ns;
 use nilometer_ring::event::Level;
 use nilometer_trace::allocs::About;
+use serde_json::json;
 
 use super::events::Events;
 use super::hear::Hearing;
 use super::keep::Keeper;
 use super::snapshot::{self, Copying};
 use super::untracked::Silent;
+use super::window::Act;
 use super::{AllocOptions, EXACT_BYTES, Outcome, Status};
 
 /// Between two turns when there is little to read. The targets use our beat as a clock.
@@ -37,7 +42,18 @@ pub enum Message {
     Step { number: u64, at_ns: u64 },
     Switch(Level),
     Saw(Vec<i32>),
+    Window(Question),
     Stop,
+}
+
+/// About the window of a process; the answer becomes a file.
+#[derive(Debug)]
+pub struct Question {
+    pub pid: i32,
+    pub act: Act,
+    /// How many sites are wanted, with their stacks.
+    pub top: usize,
+    pub path: PathBuf,
 }
 
 /// The thread's own state.
@@ -121,9 +137,35 @@ impl Recording {
                     let replaced = self.silent.look(&pids);
                     self.hearing.replaced(&replaced);
                 }
+                Ok(Message::Window(question)) => self.answer(question),
                 Err(TryRecvError::Empty) => return true,
                 Ok(Message::Stop) | Err(TryRecvError::Disconnected) => return false,
             }
+        }
+    }
+
+    /// Everything that the process did before it asked is read first. Names take time, which is not ours.
+    fn answer(&mut self, question: Question) {
+        let Question { pid, act, top, path } = question;
+        for _ in 0..2 {
+            self.hearing.turn(&self.keeper, false); // frees that waited for their allocation are settled by the second
+        }
+        let answer = self.hearing.window(pid, act, top);
+        let (_, lost) = self.hearing.counts();
+        let mode = self.status.lock().unwrap_or_else(PoisonError::into_inner).mode.clone();
+        let write = move || {
+            let mut document = answer.map_or_else(
+                || json!({"error": format!("process {pid} is not tracked, or has no open window")}),
+                |answer| answer.told.document(&answer.sites, answer.book.filter(|_| top > 0)),
+            );
+            document["lost_events"] = lost.into();
+            document["mode"] = mode.into();
+            write_whole(&path, document.to_string().as_bytes());
+        };
+        if top == 0 {
+            write();
+        } else if let Err(error) = std::thread::Builder::new().name("nilo-window".to_owned()).spawn(write) {
+            self.notes.push(format!("a window could not be told: {error}"));
         }
     }
 
@@ -204,6 +246,15 @@ impl Recording {
         let mut notes = self.notes;
         notes.extend(kept.failure.map(|why| format!("allocations could not be stored: {why}")));
         Outcome { about, notes }
+    }
+}
+
+/// The file appears whole. Who waits for it gives up when it does not come.
+fn write_whole(path: &Path, bytes: &[u8]) {
+    let temporary = path.with_extension("new");
+    let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary);
+    if written.and_then(|mut file| file.write_all(bytes)).is_ok() {
+        let _ = std::fs::rename(&temporary, path);
     }
 }
 

@@ -16,7 +16,7 @@ const MOST_SITES: usize = 1 << 20;
 
 /// A value as it was at the last peak, if it changed since.
 #[derive(Debug, Clone, Copy, Default)]
-struct Kept<T> {
+pub(super) struct Kept<T> {
     value: T,
     /// The peak after which it was kept; 0 is before the first.
     peak: u64,
@@ -24,13 +24,13 @@ struct Kept<T> {
 
 impl<T: Copy> Kept<T> {
     #[inline]
-    fn keep(&mut self, now: T, peak: u64) {
+    pub fn keep(&mut self, now: T, peak: u64) {
         if self.peak != peak {
             *self = Self { value: now, peak };
         }
     }
 
-    fn at(&self, peak: u64, now: T) -> T {
+    pub fn at(&self, peak: u64, now: T) -> T {
         if self.peak == peak { self.value } else { now }
     }
 }

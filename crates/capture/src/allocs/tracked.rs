@@ -13,6 +13,7 @@ use super::phase::{Phases, survey};
 use super::range::{Cut, Range, Ranges};
 use super::site::{Own, Sites};
 use super::weight::{Draw, Draws, EVERY};
+use super::window::Window;
 
 /// What is shared by all processes of a recording.
 #[derive(Debug)]
@@ -85,6 +86,8 @@ pub struct Tracked {
     pub last_ticks: u64,
     /// It was sampled for some time.
     pub sampled: bool,
+    /// A stretch that somebody asked for.
+    pub window: Option<Box<Window>>,
 }
 
 impl Tracked {
@@ -111,6 +114,7 @@ impl Tracked {
             forks: Vec::new(),
             last_ticks: 0,
             sampled: false,
+            window: None,
         }
     }
 
@@ -179,6 +183,9 @@ impl Tracked {
                 survey(&mut sums.sites, &self.blocks);
             }
         }
+        if let Some(window) = &mut self.window {
+            window.grow(site, amount.bytes, amount.count, ticks);
+        }
         if sums.sites.grow(&mut self.own, site, amount, ticks) {
             self.phases.touch(meaning, site);
         }
@@ -216,6 +223,9 @@ impl Tracked {
         let lived = (ticks & TICKS).saturating_sub(block.born);
         let in_step = block.born >= sums.sites.steps.last_ticks() & TICKS;
         sums.lifetimes.add(nanoseconds(lived, sums.tick_scale), amount.count, amount.bytes);
+        if let Some(window) = &mut self.window {
+            window.shrink(block.site, amount.bytes, block.born);
+        }
         let Some(site) = sums.sites.shrink(&mut self.own, block.site, &amount) else { return };
         site.lifetime_ticks = site.lifetime_ticks.saturating_add(lived.saturating_mul(amount.count));
         if temporary {
@@ -335,6 +345,9 @@ impl Tracked {
             Some(block) => {
                 let amount = self.draws.amount(block.draw, block.bytes);
                 sums.sites.regrow(&mut self.own, block.site, &amount, ticks);
+                if let Some(window) = &mut self.window {
+                    window.raise(block.site, amount.bytes, block.born);
+                }
                 self.blocks.insert(address, &block);
             }
             None => self.order.forget(address),
@@ -369,13 +382,16 @@ impl Tracked {
     /// True if something was there.
     fn unmapped(&mut self, sums: &mut Sums, address: u64, bytes: u64, ticks: u64) -> bool {
         let end = address.saturating_add(bytes.min(1 << 48).next_multiple_of(4096));
-        let own = &mut self.own;
+        let (own, window) = (&mut self.own, &mut self.window);
         let mut found = false;
         self.ranges.cut(address, end, |Cut { bytes, site, born, ranges }| {
             found = true;
             let amount = Amount { bytes, count: ranges as u64, variance: 0 };
             let lived = (ticks & TICKS).saturating_sub(born & TICKS);
             sums.lifetimes.add(nanoseconds(lived, sums.tick_scale), 1, bytes);
+            if let Some(window) = window {
+                window.shrink(site, bytes, born);
+            }
             if let Some(site) = sums.sites.shrink(own, site, &amount) {
                 site.lifetime_ticks = site.lifetime_ticks.saturating_add(lived);
             }

@@ -42,9 +42,9 @@ pub struct LeakArgs {
     /// Watch a process this long [default: 60s]; with --repeat: begin no run after this long
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
-    /// Read steps from the command's output: tqdm, keras, or a regular expression whose first group
-    /// (or group `step`) is the step's number
-    #[arg(long, value_name = "REGEX", value_parser = Steps::new)]
+    /// Where steps are told: torch, keras, tqdm, sklearn, jax (a hook in the command's Pythons; the script stays
+    /// as it is), or a regular expression of its output whose first group (or group `step`) is the number
+    #[arg(long, value_name = "LIBRARY|REGEX", value_parser = Steps::new)]
     pub steps: Option<Steps>,
     /// Run the command N times and judge what each run leaves on the machine; 0: until a limit of the watchdog
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10_000), requires = "command")]

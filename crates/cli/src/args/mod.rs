@@ -153,9 +153,9 @@ pub struct RunArgs {
     /// command's own getrusage says)
     #[arg(long)]
     pub exact_step_peaks: bool,
-    /// Read steps from the command's output: tqdm, keras, or a regular expression whose first group
-    /// (or group `step`) is the step's number
-    #[arg(long, value_name = "REGEX", value_parser = Steps::new)]
+    /// Where steps are told: torch, keras, tqdm, sklearn, jax (a hook in the command's Pythons; the script stays
+    /// as it is), or a regular expression of its output whose first group (or group `step`) is the number
+    #[arg(long, value_name = "LIBRARY|REGEX", value_parser = Steps::new)]
     pub steps: Option<Steps>,
     /// End the command when enough was seen (exit code 0): 30steps, 90s, settled (after warm-up five steps
     /// without a new peak), or several by commas

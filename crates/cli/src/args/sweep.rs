@@ -63,7 +63,7 @@ pub struct SweepArgs {
     /// End each run when enough was seen: 30steps, 90s, settled (after warm-up five steps without a new peak)
     #[arg(long, value_name = "WHEN", value_delimiter = ',')]
     pub stop_after: Vec<String>,
-    /// Read steps from the command's output: tqdm, keras, or a regular expression
+    /// Where steps are told: torch, keras, tqdm, sklearn, jax, or a regular expression of the output
     #[arg(long, value_name = "REGEX")]
     pub steps: Option<String>,
     /// An option for the `nilo run` of each point, for example --with=--heap

@@ -28,8 +28,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     // Where no folder may hold the tracker it is in memory, as long as this is there.
     let tracker = args.allocs.allocs.map(|_| tracker::unpack()).transpose()?;
     let allocs = tracker.as_ref().and_then(|tracker| allocs(&args.allocs, &tracker.preload));
+    let hook = tracker::unpack_hook(args.steps.as_ref())?;
     let outlets = metrics::outlets(&args.recording.metrics, args.telling.quiet)?;
-    let options = Options { allocs, outlets, ..options(args) };
+    let options = Options { allocs, hook, outlets, ..options(args) };
     let outcome = launch::run(&options, target).map_err(failure)?;
     match &outcome.placed {
         Some(placed) => tell::tell_rank(&args.telling, placed, &outcome),

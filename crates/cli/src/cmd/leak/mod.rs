@@ -18,7 +18,7 @@ use nilometer_capture::{Options, attach};
 use nilometer_report::leak::{self as screen, json, junit};
 
 use super::run::{environment, failure, limits, recording_options};
-use super::{exit, load, metrics};
+use super::{exit, load, metrics, tracker};
 use crate::args::leak::LeakArgs;
 use crate::talk::{self, Failure};
 
@@ -99,7 +99,8 @@ fn options(args: &LeakArgs) -> Options {
 }
 
 fn launch(args: &LeakArgs) -> Result<Recorded, Failure> {
-    let mut options = options(args);
+    let hook = tracker::unpack_hook(args.steps.as_ref())?;
+    let mut options = Options { hook, ..options(args) };
     options.repeat_for = options.duration.take();
     if args.repeat == Some(0) && !options.limits.any() && options.repeat_for.is_none() {
         talk::say("runs until memory is short (--guard) or Ctrl-C");
