@@ -247,7 +247,6 @@ fn find_peak(builder: &RunBuilder, launcher_bytes: u64) -> Option<Peak> {
         maxrss: builder.processes.maxrss(launcher_bytes),
         unseen: builder.processes.unseen(builder.ticks_per_s).is_some(),
         blind_below: builder.processes.blind_below(),
-        ticks: builder.cadence.ticks,
     };
     builder.peak.finish(marks, |at_ns| builder.clock.seconds(at_ns))
 }

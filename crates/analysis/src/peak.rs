@@ -62,7 +62,6 @@ pub(crate) struct Marks {
     /// `wait4` told nothing because it begins with the launcher's own high water: after the last sample the
     /// process may have risen up to here unseen.
     pub(crate) blind_below: Option<u64>,
-    pub(crate) ticks: u64,
 }
 
 struct Bounds {
@@ -113,12 +112,13 @@ impl PeakFinder {
     }
 
     pub(crate) fn finish(&self, marks: Marks, seconds: impl Fn(u64) -> f64) -> Option<Peak> {
-        let bounds = self.bounds(marks).filter(|bounds| bounds.high > 0)?;
+        // Nothing was seen: the launcher's mark, the upper bound, says nothing of the target.
+        let bounds = self.bounds(marks).filter(|bounds| bounds.low > 0)?;
         let early = bounds.at_ns == self.at_ns;
         // A small process that was sampled and could have spiked below the launcher's mark most likely did not.
-        let sampled = marks.processes <= 1 && marks.ticks > 0 && bounds.low > 0;
+        let is_single = marks.processes <= 1;
         Some(Peak {
-            bytes: if sampled { bounds.low } else { mid(bounds.low, bounds.high) },
+            bytes: if is_single { bounds.low } else { mid(bounds.low, bounds.high) },
             low_bytes: bounds.low,
             high_bytes: bounds.high,
             at_s: seconds(bounds.at_ns),
@@ -183,6 +183,13 @@ mod tests {
     #[test]
     fn nothing_seen_is_no_peak() {
         assert_eq!(PeakFinder::default().finish(Marks::default(), |_| 0.0), None);
+        let blind =
+            Marks { processes: 1, largest: Some((0, 0)), blind_below: Some(20 << 20), ..Marks::default() };
+        assert_eq!(
+            PeakFinder::default().finish(blind, |_| 0.0),
+            None,
+            "half of the launcher is nobody's peak"
+        );
         let told = Marks { processes: 1, maxrss: Some((9, 4)), ..Marks::default() };
         let peak = PeakFinder::default().finish(told, |ns| ns as f64).unwrap();
         assert_eq!((peak.bytes, peak.method.as_str(), peak.at_s), (9, MAXRSS_METHOD, 4.0));

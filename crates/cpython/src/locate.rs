@@ -19,6 +19,9 @@ use evidence::Evidence;
 /// Programs that are neither named after Python nor linked to its library are opened up to this number.
 const MAX_PROGRAMS: usize = 4;
 
+/// A process that runs may be changing a table while it is read: what does not fit is looked at again, so many times.
+const LOOKS: usize = 3;
+
 /// A CPython whose layout is known and checked.
 #[derive(Debug, Clone)]
 pub struct Python {
@@ -59,7 +62,7 @@ pub struct Interpreter {
 pub fn locate<M: Memory + ?Sized>(memory: &M, modules: &Modules) -> Result<Python, Error> {
     let mut refused = Error::NotPython;
     for module in candidates(modules) {
-        match inspect(memory, module) {
+        match inspect_again(memory, module) {
             Ok(python) => return Ok(python),
             Err(error) if weight(&error) > weight(&refused) => refused = error,
             Err(_) => {}
@@ -90,6 +93,12 @@ fn weight(error: &Error) -> u8 {
         Error::NotStarted { .. } => 3,
         Error::Unsupported { .. } | Error::FreeThreaded { .. } | Error::UnknownLayout { .. } => 4,
     }
+}
+
+fn inspect_again<M: Memory + ?Sized>(memory: &M, module: &Module) -> Result<Python, Error> {
+    let mut looks = (0..LOOKS).map(|_| inspect(memory, module));
+    let settled = looks.find(|found| !matches!(found, Err(Error::UnknownLayout { .. })));
+    settled.unwrap_or_else(|| inspect(memory, module))
 }
 
 fn inspect<M: Memory + ?Sized>(memory: &M, module: &Module) -> Result<Python, Error> {
