@@ -33,7 +33,6 @@ pub(crate) struct Closing<'b> {
     pub(crate) builder: &'b RunBuilder,
     pub(crate) ending: LogEnding,
     pub(crate) steps: Steps,
-    launcher_bytes: u64,
     peak: Option<Peak>,
     limit: Option<Limit>,
 }
@@ -46,7 +45,7 @@ impl<'b> Closing<'b> {
         let peak = find_peak(builder, launcher_bytes);
         let limit = builder.limits.finish(peak.as_ref(), &builder.clock);
         let ending = with_manifest(ending, &builder.manifest);
-        Self { builder, ending, steps, launcher_bytes, peak, limit }
+        Self { builder, ending, steps, peak, limit }
     }
 
     /// What takes long to tell: trends and patterns.
@@ -75,7 +74,7 @@ impl<'b> Closing<'b> {
             made_of: self.made_of(),
             heap: judged.heap,
             ledgers: b.ledgers.finish(b.processes.all(), b.peak.at_ns(), clock),
-            processes: b.processes.models(clock, b.ticks_per_s, self.launcher_bytes),
+            processes: b.processes.models(clock, b.ticks_per_s),
             processes_seen: b.processes.seen,
             unseen: b.processes.unseen(b.ticks_per_s),
             workers: worker::groups(b.processes.all()),
@@ -134,11 +133,11 @@ impl<'b> Closing<'b> {
     }
 
     fn largest_process(&self) -> Option<LargestProcess> {
-        let largest = self.builder.processes.largest(self.launcher_bytes)?;
+        let largest = self.builder.processes.largest()?;
         Some(LargestProcess {
             pid: largest.pid,
             role: largest.role.name.clone(),
-            hwm_bytes: largest.hwm(self.launcher_bytes).0,
+            hwm_bytes: largest.hwm().0,
             at_s: self.builder.clock.seconds(largest.hwm_at_ns),
         })
     }

@@ -159,22 +159,26 @@ impl ProcessTable {
         )
     }
 
-    pub(crate) fn largest(&self, launcher_bytes: u64) -> Option<&Tracked> {
-        self.all().max_by_key(|process| (process.hwm(launcher_bytes).0, std::cmp::Reverse(process.index)))
+    pub(crate) fn largest(&self) -> Option<&Tracked> {
+        self.all().max_by_key(|process| (process.hwm().0, std::cmp::Reverse(process.index)))
     }
 
     /// The highest `ru_maxrss` of a process that we waited for, where it tells more than the marks.
+    /// Each was told only where it is above the launcher's mark at that launch; `launcher_bytes` is for orphans.
     pub(crate) fn maxrss(&self, launcher_bytes: u64) -> Option<(u64, u64)> {
-        let told = self.all().filter_map(|process| Some((process.maxrss(launcher_bytes)?, process.end_ns?)));
+        let told = self.all().filter_map(|process| Some((process.maxrss()?, process.end_ns?)));
         let largest = self.all().map(|process| process.hwm_bytes).max().unwrap_or(0);
-        let told = told.chain(self.orphan_maxrss);
-        told.max().filter(|(bytes, _)| *bytes > launcher_bytes.max(largest))
+        let told = told.chain(self.orphan_maxrss.filter(|(bytes, _)| *bytes > launcher_bytes));
+        told.max().filter(|(bytes, _)| *bytes > largest)
     }
 
     /// The launcher's own mark, if we waited for a process without learning its `ru_maxrss`.
     pub(crate) fn blind_below(&self) -> Option<u64> {
         let waits = self.all().filter_map(|process| process.waited);
-        waits.filter(|waited| waited.maxrss_kib == 0).map(|waited| kib(waited.launcher_kib)).max()
+        waits
+            .filter(|waited| waited.maxrss_kib <= waited.launcher_kib)
+            .map(|waited| kib(waited.launcher_kib))
+            .max()
     }
 
     /// Orphans that ended without a sample.
@@ -203,10 +207,10 @@ impl ProcessTable {
         self.account.finish(self.all(), ticks_per_s)
     }
 
-    pub(crate) fn models(&self, clock: &Clock, ticks_per_s: u64, launcher_bytes: u64) -> Vec<model::Process> {
+    pub(crate) fn models(&self, clock: &Clock, ticks_per_s: u64) -> Vec<model::Process> {
         let mut all: Vec<&Tracked> = self.all().collect();
         all.sort_by_key(|process| (process.seen_ns, process.index));
-        all.into_iter().map(|process| process.model(clock, ticks_per_s, launcher_bytes)).collect()
+        all.into_iter().map(|process| process.model(clock, ticks_per_s)).collect()
     }
 
     pub(crate) fn series(&self, clock: &Clock) -> Vec<model::ProcessSeries> {

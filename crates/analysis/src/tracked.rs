@@ -201,8 +201,8 @@ impl Tracked {
 
     /// The high-water mark, with `ru_maxrss` where that is higher, not the launcher's own, and not perhaps a
     /// child's (`wait4` gives the largest of the process and the children that it waited for).
-    pub(crate) fn hwm(&self, launcher_bytes: u64) -> (u64, &'static str) {
-        match self.maxrss(launcher_bytes).filter(|_| !self.had_children()) {
+    pub(crate) fn hwm(&self) -> (u64, &'static str) {
+        match self.maxrss().filter(|_| !self.had_children()) {
             Some(bytes) => (bytes, MAXRSS_METHOD),
             None => (self.hwm_bytes, "VmHWM"),
         }
@@ -212,9 +212,10 @@ impl Tracked {
         self.has_child || child_work(&self.last) != ChildWork::default()
     }
 
-    pub(crate) fn maxrss(&self, launcher_bytes: u64) -> Option<u64> {
-        let bytes = kib(self.waited?.maxrss_kib);
-        (bytes > self.hwm_bytes && bytes > launcher_bytes).then_some(bytes)
+    pub(crate) fn maxrss(&self) -> Option<u64> {
+        let waited = self.waited?;
+        let bytes = kib(waited.maxrss_kib);
+        (bytes > self.hwm_bytes && bytes > kib(waited.launcher_kib)).then_some(bytes)
     }
 
     pub(crate) fn growth_per_step(&self) -> Option<f64> {
@@ -234,8 +235,8 @@ impl Tracked {
         }
     }
 
-    pub(crate) fn model(&self, clock: &Clock, ticks_per_s: u64, launcher_bytes: u64) -> model::Process {
-        let (hwm_bytes, method) = self.hwm(launcher_bytes);
+    pub(crate) fn model(&self, clock: &Clock, ticks_per_s: u64) -> model::Process {
+        let (hwm_bytes, method) = self.hwm();
         model::Process {
             pid: self.pid,
             parent: self.parent_pid,

@@ -29,13 +29,25 @@ fn a_spike_after_the_last_tick_comes_from_wait4() {
     assert!((peak.at_s - 0.09).abs() < 1e-9);
 }
 
-#[test]
-fn maxrss_of_the_launcher_is_not_the_targets() {
+/// The peak of a process that had 1 MiB at its only sample, by the mark of its end and the launcher's at its start.
+fn peak_by_marks(maxrss: u64, launcher: u64) -> (u64, u64, String) {
     let mut stream = Stream::new().process(0, None, "main", 0);
     stream.single(0, 1, 1);
-    stream.end_process(90, 0, 1, Some(waited(4)));
+    stream.end_process(90, 0, 1, Some(Waited { launcher_kib: launcher << 10, ..waited(maxrss) }));
     let peak = stream.exited(90).peak.unwrap();
-    assert_eq!((peak.bytes, peak.method.as_str()), (MIB, "VmHWM"));
+    (peak.bytes / MIB, peak.high_bytes / MIB, peak.method)
+}
+
+#[test]
+fn maxrss_of_the_launcher_is_not_the_targets() {
+    let (bytes, high, method) = peak_by_marks(4, 4);
+    assert_eq!((bytes, high), (1, 4), "{method}");
+}
+
+/// These streams end with a recorder of 4 MiB.
+#[test]
+fn what_the_launcher_grew_to_later_hides_no_peak() {
+    assert_eq!(peak_by_marks(4, 3), (4, 4, MAXRSS_METHOD.to_owned()));
 }
 
 #[test]
