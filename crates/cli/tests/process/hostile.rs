@@ -23,8 +23,9 @@ fn sixty_thousand_mappings_are_sampled_at_a_sane_cost() {
     let truth = MAPPINGS * 4096;
     let hwm = bytes(&run.report["peak"]["bytes"]);
     assert!((truth..truth + 16 * MIB).contains(&hwm), "{hwm} for {truth}");
-    // Whatever the number of mappings: no more memory, and not a core (this is an unoptimised build).
-    assert!(bytes(&run.report["cost"]["rss_bytes"]) < 40 * MIB, "{}", run.report["cost"]);
+    // Whatever the number of mappings: no more memory, and not a core. This is an unoptimised build, of which 25 MiB are
+    // code; the text of all these mappings alone would be 42 MiB.
+    assert!(bytes(&run.report["cost"]["rss_bytes"]) < 48 * MIB, "{}", run.report["cost"]);
     let (cpu_s, duration_s) = (run.number("cost/cpu_s"), run.number("duration_s"));
     assert!(cpu_s < duration_s, "{cpu_s} s of CPU in {duration_s} s");
 }
