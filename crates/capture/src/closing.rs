@@ -21,13 +21,12 @@ const ALLOCS_PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_NS: u64 = 10_000_000;
 
 impl Session {
-    /// Samples of the system alone, at least two. A signal that asks to end cuts it short.
+    /// Samples of the system alone, at least two. A signal that asks to end cuts it short, if the target has not had it.
     pub fn look_at_system(&mut self, phase: Phase, span_ns: u64) {
         let end_ns = monotonic_ns() + span_ns;
         let step_ns = LOOK_NS.max(span_ns / 1000).min(span_ns.max(1));
-        self.hurried = false;
         self.recorder.system_tick(phase);
-        while monotonic_ns() < end_ns && !self.hurried {
+        while monotonic_ns() < end_ns && self.asked_to_end == self.asked_by_its_end {
             self.wait_for_signals(None, (monotonic_ns() + step_ns).min(end_ns));
             self.recorder.system_tick(phase);
         }
@@ -36,9 +35,7 @@ impl Session {
     /// After one of several runs: what the machine is like now, and what this run left by name.
     pub fn end_repeat(&mut self, run: u64, began_ns: u64, before: &SharedMemory) -> SharedMemory {
         let ended_ns = monotonic_ns();
-        let hurried = self.hurried;
         self.look_at_system(Phase::During, nanoseconds(self.options.settle));
-        self.hurried |= hurried;
         let now = SharedMemory::read();
         let remains = before.growth(&now, clock_offset());
         let exit = self.exit.clone().unwrap_or_default();

@@ -31,7 +31,7 @@ pub(crate) struct Teller {
 }
 
 impl Teller {
-    /// Starts the threads: signals are blocked by now, and everything that forks without `exec` has done so.
+    /// Starts the threads; signals are blocked by now. A relay that `--repeat` forks later has none of them, and an allocator that the C library keeps usable across `fork`.
     pub fn start(outlets: &Outlets, manifest: &Manifest, started_ns: u64) -> Self {
         let name = manifest.directory.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let run = Run {

@@ -66,8 +66,10 @@ pub(crate) struct Session {
     pub exit: Option<Exit>,
     /// Somebody asked us to end (attach, record), or the subject is gone.
     pub stop_asked: bool,
-    /// A signal that usually ends a program came: no more looks that only wait.
-    pub hurried: bool,
+    /// How many signals came that usually end a program.
+    pub asked_to_end: u32,
+    /// As many had come when the target was waited for: later ones can only be meant for us.
+    pub asked_by_its_end: u32,
     /// A child may have ended that was not waited for yet.
     pub owes_reap: bool,
     /// How long the target stood still because of us.
@@ -120,7 +122,8 @@ impl Session {
             unsampled: Unsampled::default(),
             exit: None,
             stop_asked: false,
-            hurried: false,
+            asked_to_end: 0,
+            asked_by_its_end: 0,
             owes_reap: false,
             pause_ns: 0,
             enough: Enough::new(&options.stop_after),
@@ -324,7 +327,7 @@ impl Session {
                 self.note_signal(number, forwarded);
             }
         }
-        self.hurried |= forward::asks_to_end(number) || is_job_control_stop(number);
+        self.asked_to_end += u32::from(forward::asks_to_end(number) || is_job_control_stop(number));
     }
 
     fn judge(&mut self, received: Received) -> Arrival {
@@ -396,6 +399,7 @@ impl Session {
         let now_ns = monotonic_ns();
         if self.is_child(wait.pid) {
             self.exit = Some(exit_of(wait.change));
+            self.asked_by_its_end = self.asked_to_end;
         } else if self.sentinel.as_ref().is_some_and(|s| s.pid == wait.pid) {
             self.sentinel = None;
             return;

@@ -19,8 +19,8 @@ use evidence::Evidence;
 /// Programs that are neither named after Python nor linked to its library are opened up to this number.
 const MAX_PROGRAMS: usize = 4;
 
-/// A process that runs may be changing a table while it is read: what does not fit is looked at again, so many times.
-const LOOKS: usize = 3;
+/// A process that runs may be changing a table while it is read: what does not fit is looked at so many times.
+const LOOKS: usize = 4;
 
 /// A CPython whose layout is known and checked.
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ pub struct Interpreter {
 pub fn locate<M: Memory + ?Sized>(memory: &M, modules: &Modules) -> Result<Python, Error> {
     let mut refused = Error::NotPython;
     for module in candidates(modules) {
-        match inspect_again(memory, module) {
+        match look_again(|| inspect(memory, module)) {
             Ok(python) => return Ok(python),
             Err(error) if weight(&error) > weight(&refused) => refused = error,
             Err(_) => {}
@@ -95,10 +95,16 @@ fn weight(error: &Error) -> u8 {
     }
 }
 
-fn inspect_again<M: Memory + ?Sized>(memory: &M, module: &Module) -> Result<Python, Error> {
-    let mut looks = (0..LOOKS).map(|_| inspect(memory, module));
-    let settled = looks.find(|found| !matches!(found, Err(Error::UnknownLayout { .. })));
-    settled.unwrap_or_else(|| inspect(memory, module))
+/// Looks until what is seen fits, or was looked at often enough.
+fn look_again<T>(mut look: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    let mut found = look();
+    for _ in 1..LOOKS {
+        if !matches!(found, Err(Error::UnknownLayout { .. })) {
+            break;
+        }
+        found = look();
+    }
+    found
 }
 
 fn inspect<M: Memory + ?Sized>(memory: &M, module: &Module) -> Result<Python, Error> {
@@ -144,4 +150,29 @@ fn read_told<M: Memory + ?Sized>(memory: &M, evidence: &Evidence, table: &Table)
         }
     }
     layout
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often is looked where the first `torn` looks do not fit, and whether it fitted at last.
+    fn looks(torn: usize, error: fn() -> Error) -> (usize, bool) {
+        let mut looks = 0;
+        let found = look_again(|| {
+            looks += 1;
+            if looks > torn { Ok(()) } else { Err(error()) }
+        });
+        (looks, found.is_ok())
+    }
+
+    #[test]
+    fn what_does_not_fit_is_looked_at_again_and_not_for_ever() {
+        let unknown =
+            || Error::UnknownLayout { version: Version::new(3, 14, 10), what: "its table of modules" };
+        assert_eq!(looks(0, unknown), (1, true));
+        assert_eq!(looks(1, unknown), (2, true));
+        assert_eq!(looks(9, unknown), (LOOKS, false));
+        assert_eq!(looks(9, || Error::NotPython), (1, false));
+    }
 }

@@ -45,13 +45,13 @@ impl Command {
 
     /// Forks a child that waits for [`Suspended::release`].
     ///
-    /// Must be called while this process has one thread: the child runs ordinary code until exec.
+    /// Other threads of ours do no harm: until exec the child makes system calls and nothing else.
     pub fn start_suspended(&self) -> std::io::Result<Suspended> {
         let (go_read, go_write) = pipe()?;
         let (error_read, error_write) = pipe()?;
         let argv = pointers(&self.argv);
         let envp = pointers(&self.envp);
-        // SAFETY: single-threaded by contract; the child only calls async-signal-safe functions, then execs or exits.
+        // SAFETY: the child only calls async-signal-safe functions, then execs or exits.
         let pid = check(unsafe { libc::fork() })?;
         if pid == 0 {
             drop(go_write);
