@@ -59,6 +59,8 @@ pub(crate) struct Type {
     pub is_class: bool,
     /// Its layout, or that of a base, is known by name.
     is_listed: bool,
+    /// Its objects refer to nothing and own nothing, but for strs with a second block.
+    pub is_leaf: bool,
 }
 
 /// A place in the body of an object that may hold a reference.
@@ -201,9 +203,11 @@ impl<'a> Types<'a> {
             name,
             is_class,
             is_listed: matches!(words, Listed::Only(_)) || base.is_some_and(|base| self.get(base).is_listed),
+            is_leaf: false,
         };
         made.inline_bytes = self.inline_bytes(&made);
         made.words = self.words(&made, words);
+        made.is_leaf = is_leaf(&made);
         if made.shape == Shape::Tuple {
             made.hidden_items = self.hidden_items(&made);
         }
@@ -393,6 +397,12 @@ impl<'a> Types<'a> {
             .filter(|hidden| *hidden < 256)
             .unwrap_or(0)
     }
+}
+
+fn is_leaf(made: &Type) -> bool {
+    let is_plain = matches!(made.shape, Shape::Fixed | Shape::Int | Shape::Bytes | Shape::Str);
+    let may_hold = flag::HEAP | flag::MANAGED_DICT;
+    is_plain && made.words.is_empty() && made.flags & may_hold == 0 && made.dictoffset == 0
 }
 
 struct TypeMember {

@@ -127,6 +127,18 @@ impl<'g> Amounts<'g> {
         })
     }
 
+    /// Of all objects; storages that are told with others are counted there.
+    pub(super) fn total(&self) -> Amount {
+        let objects = self.bytes.len() - self.silent.len();
+        let own = self.bytes.iter().sum::<u64>();
+        let silent: u64 = self.silent.iter().map(|storage| self.bytes[*storage as usize]).sum();
+        let own = Amount { count: objects as u64, bytes: own - silent, ..Amount::default() };
+        self.extra.iter().fold(own, |mut sum, extra| {
+            sum.add(&extra.amount);
+            sum
+        })
+    }
+
     pub(super) fn sum(&self, ids: &[ObjectId]) -> Amount {
         self.each(ids).fold(Amount::default(), |mut sum, amount| {
             sum.add(&amount);

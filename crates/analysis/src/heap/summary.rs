@@ -12,7 +12,7 @@ use crate::unit::share;
 pub(super) fn summary(heap: &Heap<'_>) -> Summary {
     let graph = heap.graph();
     let origin = &graph.origin;
-    let all = heap.plain_amounts().sum(&heap.all().ids);
+    let all = heap.plain_amounts().total();
     let storages = heap.fold().tellers();
     let native = storages.iter().filter(|row| row.1 == NO_OBJECT).map(|row| row.0).collect();
     let sum = super::model::Sum::from(all);

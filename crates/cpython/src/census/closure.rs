@@ -3,6 +3,7 @@
 use nilometer_trace::heap::{Extent, Label, Part, Special};
 
 use super::heap::{Found as Number, Heap};
+use super::leaf::{Leaf, Leaves};
 use crate::kind::known::Shape;
 use crate::layout::Layout;
 use crate::locate::Python;
@@ -41,9 +42,16 @@ impl Closure {
         let mut closure = Self::with_capacity(heap.len(), context);
         let mut payloads = Payloads::new(heap.image, heap.layout);
         let mut found = Found::default();
+        let mut leaves = Leaves::default();
         let mut types = 0;
-        let mut number = 0;
-        while number < heap.len() {
+        let mut next = 0;
+        while next < heap.len() {
+            let number = next;
+            next += 1;
+            if let Some(leaf) = leaves.read(heap, number) {
+                closure.add_leaf(heap.layout, leaf);
+                continue;
+            }
             for new in heap.types.list().get(types..).unwrap_or_default() {
                 context.type_keys.extend((new.keys != 0).then_some(new.keys));
             }
@@ -51,7 +59,6 @@ impl Closure {
             found.clear();
             closure.read(heap, python, context, &mut payloads, &mut found, number as Number);
             closure.resolve(heap, context, &found, number as Number);
-            number += 1;
         }
         closure.start.push(closure.to.len() as u32);
         closure.buffers.extend(payloads.take_late(heap));
@@ -75,6 +82,13 @@ impl Closure {
             label: Vec::with_capacity(if context.labelled { edges } else { 0 }),
             ..Self::default()
         }
+    }
+
+    #[inline]
+    fn add_leaf(&mut self, layout: &Layout, leaf: Leaf) {
+        self.refcount.push(refcount(layout, leaf.count));
+        self.bytes.push(leaf.block_bytes);
+        self.start.push(self.to.len() as u32);
     }
 
     fn read(

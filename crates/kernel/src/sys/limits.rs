@@ -34,10 +34,13 @@ impl OpenFiles {
 /// clear it again for the next column.
 pub fn keep_freed_memory() {
     const AHEAD_BYTES: libc::c_int = 64 << 20;
+    // As much as it takes: with any of these set, the threshold no longer moves, and columns would get mappings of their own.
+    const MAPPED_BYTES: libc::c_int = 32 << 20;
     // SAFETY: it only sets numbers of the allocator.
     unsafe {
         libc::mallopt(libc::M_TRIM_THRESHOLD, -1);
         libc::mallopt(libc::M_TOP_PAD, AHEAD_BYTES);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);
     }
 }
 
