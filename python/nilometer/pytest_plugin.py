@@ -200,9 +200,9 @@ class Judge(object):
 
     def _limits(self, item):
         """(memory, leaks, warmups); none where nothing is asked."""
-        if self.rival or not self.is_exact():
-            return None, None, 0
         memory, leaks = item.get_closest_marker("limit_memory"), item.get_closest_marker("limit_leaks")
+        if not self.is_exact() or self.rival and (memory or leaks):
+            return None, None, 0
         most = Limit(memory.args[0]) if memory and memory.args else self.limit
         left = Limit(leaks.args[0]) if leaks and leaks.args else None
         warmups = int(leaks.kwargs.get("warmups", 0)) if leaks else 0

@@ -9,6 +9,7 @@
 
 mod arrows;
 mod bench;
+mod dist;
 mod guest;
 mod interpreters;
 mod layouts;
@@ -45,6 +46,8 @@ enum Verb {
         #[arg(long)]
         no_install: bool,
     },
+    /// A release into target/dist: wheels, archives with man pages and completions, a static binary, sums
+    Dist,
     /// Only the HTML report: types, bundle, parts, and pages of real runs in Chromium
     Web,
     /// Dependency arrows between the crates, and where unsafe, clap and arrow may occur
@@ -235,6 +238,7 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
     match verb {
         Verb::Test { quick, wheel } => test::run(quick, wheel),
         Verb::Wheel { no_install } => wheel::run(!no_install),
+        Verb::Dist => dist::run(),
         Verb::Web => test::run_web_alone(),
         Verb::Arrows => arrows::run(),
         Verb::Guest { only } => guest::run(only.as_deref()),

@@ -3,7 +3,7 @@
 //! maturin packs, zig links for an old C library. The tracker inside needs no zig: it asks for so little that what the
 //! machine's own linker makes is old enough; that is checked on the file that the finished binary unpacks.
 
-mod elf;
+pub mod elf;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,11 @@ pub fn run(install: bool) -> Result<bool> {
     let pure = make_pure(&wheel)?;
     let good = check(&wheel)? & check_pure(&pure)?;
     Ok(good && (!install || install_everywhere(&wheel)?))
+}
+
+/// The wheels that are there.
+pub fn built() -> Result<Vec<PathBuf>> {
+    Ok(wheels(&folder()?))
 }
 
 /// The wheel for Linux.
@@ -76,7 +81,7 @@ fn path_with(first: &Path) -> std::ffi::OsString {
     path
 }
 
-fn run_to_end(command: &mut Command) -> Result<String> {
+pub fn run_to_end(command: &mut Command) -> Result<String> {
     let program = command.get_program().display().to_string();
     let output = command.output().with_context(|| format!("cannot start {program}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -96,7 +101,7 @@ fn check(wheel: &Path) -> Result<bool> {
 }
 
 /// The binary of a wheel.
-fn unpack(wheel: &Path, folder: &Path) -> Result<PathBuf> {
+pub fn unpack(wheel: &Path, folder: &Path) -> Result<PathBuf> {
     run_to_end(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(folder))?;
     let data = fs::read_dir(folder)?.flatten().map(|entry| entry.path().join("scripts/nilo"));
     let nilo = data.into_iter().find(|path| path.exists()).context("no nilo in the wheel")?;
@@ -107,7 +112,7 @@ fn unpack(wheel: &Path, folder: &Path) -> Result<PathBuf> {
 }
 
 /// What the binary itself puts into a command.
-fn unpack_tracker(nilo: &Path, folder: &Path) -> Result<PathBuf> {
+pub fn unpack_tracker(nilo: &Path, folder: &Path) -> Result<PathBuf> {
     let mut run = Command::new(nilo);
     run.args(["run", "-q", "--allocs", "-o"]).arg(folder.join("run.nilo")).args(["--", "/bin/true"]);
     run_to_end(run.env("XDG_CACHE_HOME", folder.join("cache")).env_remove("LD_PRELOAD"))?;

@@ -45,3 +45,11 @@ pub fn cache_folder() -> Result<PathBuf> {
     fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
     Ok(cache)
 }
+
+/// The interpreter of an environment for tests, made if need be.
+pub fn environment(name: &str) -> Result<String> {
+    let script = root().join("crates/lab/environment/make.sh");
+    let made = Command::new("sh").arg(script).arg(name).output().context("cannot start sh")?;
+    ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr).trim());
+    Ok(String::from_utf8_lossy(&made.stdout).trim().to_owned())
+}

@@ -36,6 +36,8 @@ fn main() -> ExitCode {
         Some(Verb::Doctor(args)) => cmd::doctor::run(&args),
         Some(Verb::Import(args)) => cmd::import::import(&args),
         Some(Verb::Demo(args)) => cmd::demo::demo(&args),
+        Some(Verb::Completions(args)) => cmd::shell::completions(&args),
+        Some(Verb::Man(args)) => cmd::shell::man(&args),
         None => Ok(cmd::overview::run()),
     };
     done.unwrap_or_else(|failure| failure.tell())

@@ -20,12 +20,9 @@ use target::Target;
 
 /// An environment with packages, or why there is none.
 fn environment(python: &Path, packages: &[&str]) -> Option<PathBuf> {
-    let output = Command::new("sh").arg(program("numpy_env.sh")).arg(python).args(packages).output().unwrap();
-    if !output.status.success() {
-        nilometer_lab::skip("a package index", &String::from_utf8_lossy(&output.stderr));
-        return None;
-    }
-    Some(PathBuf::from(String::from_utf8(output.stdout).unwrap().trim()))
+    let python = python.display().to_string();
+    let words = [&["with", &python], packages].concat();
+    nilometer_lab::environment(&words).map(PathBuf::from)
 }
 
 /// One environment for each minor version that can have one.

@@ -23,12 +23,7 @@ struct Subject {
 
 /// None where torch cannot be had.
 fn subject(release: &str, what: &[&str]) -> Option<Subject> {
-    let python = Command::new("sh").arg(programs().join("torch_env.sh")).arg(release).output().unwrap();
-    if !python.status.success() {
-        nilometer_lab::skip(&format!("torch {release}"), &String::from_utf8_lossy(&python.stderr));
-        return None;
-    }
-    let python = String::from_utf8_lossy(&python.stdout).trim().to_owned();
+    let python = nilometer_lab::environment(&[&format!("torch-{release}")])?;
     let ready = Ready::start(Command::new(python).arg(programs().join("torch_truth.py")).args(what));
     let (capture, modules) = ready.capture();
     let torch = read(&capture, &modules);

@@ -102,13 +102,9 @@ impl Workshop {
         // The memory of a target does not depend on how nilo was built.
         let built = workspace::cargo().args(["build", "--locked"]).status()?;
         ensure!(built.success(), "the build failed");
-        let made = Command::new("sh")
-            .arg(workspace::root().join("crates/cli/tests/programs/science_env.sh"))
-            .output()?;
-        ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         Ok(Self {
             nilo: workspace::read_target_dir()?.join("debug/nilo"),
-            python: String::from_utf8_lossy(&made.stdout).trim().to_owned(),
+            python: workspace::environment("science")?,
             program: workspace::root().join("examples/attention.py"),
             folder: tempfile::tempdir()?,
         })

@@ -4,7 +4,7 @@
 //! counter; `ledger/measure.py` puts them beside what `nilo where` says, and here they are judged.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
@@ -133,8 +133,7 @@ impl Workshop {
 
 /// The newest of the environments that the tests make.
 fn torch() -> Result<PathBuf> {
-    let script = workspace::root().join("crates/native/tests/programs/torch_env.sh");
-    Ok(machine::read_output(Path::new("sh"), &[&script.display().to_string(), "2.15"])?.into())
+    Ok(workspace::environment("torch-2.15")?.into())
 }
 
 fn succeed(command: &mut Command) -> Result<()> {

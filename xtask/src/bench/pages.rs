@@ -110,8 +110,7 @@ fn measure_reuse() -> Result<Value> {
 
 /// The newest of the environments that the tests make.
 fn torch() -> Result<String> {
-    let script = workspace::root().join("crates/native/tests/programs/torch_env.sh");
-    machine::read_output(Path::new("sh"), &[&script.display().to_string(), "2.15"])
+    workspace::environment("torch-2.15")
 }
 
 /// Any interpreter that has it.

@@ -26,7 +26,7 @@ pub struct Options {
 /// A training whose parameter is swept.
 struct Training {
     name: &'static str,
-    environment: &'static [&'static str],
+    environment: &'static str,
     program: &'static str,
     /// Words before the value.
     words: &'static [&'static str],
@@ -40,7 +40,7 @@ struct Training {
 const TRAININGS: [Training; 4] = [
     Training {
         name: "numpy, batch",
-        environment: &["crates/cli/tests/programs/science_env.sh"],
+        environment: "science",
         program: "examples/attention.py",
         words: &["--window", "192", "--batch"],
         parameter: "batch",
@@ -50,7 +50,7 @@ const TRAININGS: [Training; 4] = [
     },
     Training {
         name: "numpy, window",
-        environment: &["crates/cli/tests/programs/science_env.sh"],
+        environment: "science",
         program: "examples/attention.py",
         words: &["--window"],
         parameter: "window",
@@ -60,7 +60,7 @@ const TRAININGS: [Training; 4] = [
     },
     Training {
         name: "torch, batch",
-        environment: &["crates/native/tests/programs/torch_env.sh", "2.15"],
+        environment: "torch-2.15",
         program: "xtask/src/bench/sweep/torch_training.py",
         words: &[],
         parameter: "batch",
@@ -70,7 +70,7 @@ const TRAININGS: [Training; 4] = [
     },
     Training {
         name: "sklearn, batch",
-        environment: &["crates/cli/tests/programs/science_env.sh"],
+        environment: "science",
         program: "xtask/src/bench/sweep/sklearn_training.py",
         words: &[],
         parameter: "batch",
@@ -160,7 +160,7 @@ impl Workshop {
     }
 
     fn measure(&self, training: &Training) -> Result<Reading> {
-        let python = python(training.environment)?;
+        let python = workspace::environment(training.environment)?;
         let program = workspace::root().join(training.program);
         let place = format!("{{{}}}", training.parameter);
         let command: Vec<String> = [python.as_str(), &program.to_string_lossy()]
@@ -226,12 +226,4 @@ impl Workshop {
         let said = String::from_utf8_lossy(&output.stderr);
         serde_json::from_slice(&output.stdout).with_context(|| format!("nilo {words:?}: {said}"))
     }
-}
-
-/// The interpreter of an environment, made if need be.
-fn python(script: &[&str]) -> Result<String> {
-    let (file, words) = script.split_first().context("no script")?;
-    let made = Command::new("sh").arg(workspace::root().join(file)).args(words).output()?;
-    ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    Ok(String::from_utf8_lossy(&made.stdout).trim().to_owned())
 }

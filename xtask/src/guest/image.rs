@@ -20,6 +20,8 @@ const PROGRAMS: &[&str] = &[
     "crates/cli/tests/programs/hog.c",
     "crates/cli/tests/programs/hot_pages.c",
 ];
+/// Where our own Python package is in the guest.
+pub const PACKAGES: &str = "/opt/python";
 /// In the guest anybody may execute anything.
 const MODE: u32 = 0o755;
 
@@ -62,24 +64,49 @@ fn build_static(place: &Path) -> Result<PathBuf> {
 /// The system's interpreter with the libraries it needs and as much of its own as it starts with.
 fn install_python(root: &Path) -> Result<()> {
     let program = fs::canonicalize(PYTHON)?;
-    let output = Command::new("ldd").arg(&program).output().context("cannot start ldd")?;
-    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
-    let libraries = listed.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from);
-    for file in libraries.chain([PathBuf::from(PYTHON)]) {
+    for file in libraries_of(&program)?.into_iter().chain([PathBuf::from(PYTHON)]) {
         install(&file, &below(root, &file)?)?;
     }
     let name = program.file_name().context("the interpreter has a name")?;
     let library = Path::new("/usr/lib").join(name);
     fs::create_dir_all(below(root, &library.join("lib-dynload"))?)?; // it is missed aloud
-    for folder in [library.clone(), library.join("encodings"), library.join("collections")] {
-        for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
-            let file = entry?.path();
-            if file.extension().is_some_and(|ending| ending == "py") {
-                install(&file, &below(root, &file)?)?;
-            }
+    for folder in ["", "encodings", "collections", "json"] {
+        install_modules(&library.join(folder), &below(root, &library.join(folder).join("x"))?)?;
+    }
+    install_ctypes(root, &library)?;
+    let package = workspace::root().join("python/nilometer");
+    install_modules(&package, &below(root, &Path::new(PACKAGES).join("nilometer/x"))?)
+}
+
+/// All modules of a folder, beside `place`.
+fn install_modules(folder: &Path, place: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let file = entry?.path();
+        if file.extension().is_some_and(|ending| ending == "py") {
+            install(&file, &place.with_file_name(file.file_name().unwrap_or_default()))?;
         }
     }
     Ok(())
+}
+
+/// Calls of the C library from Python, where this machine has them: they are in another package than the interpreter.
+fn install_ctypes(root: &Path, library: &Path) -> Result<()> {
+    let entries = fs::read_dir(library.join("lib-dynload")).into_iter().flatten().flatten();
+    let extension =
+        entries.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains("/_ctypes."));
+    let Some(extension) = extension else { return Ok(()) };
+    install_modules(&library.join("ctypes"), &below(root, &library.join("ctypes/x"))?)?;
+    for file in libraries_of(&extension)?.into_iter().chain([extension]) {
+        install(&file, &below(root, &file)?)?;
+    }
+    Ok(())
+}
+
+/// What a program or library needs, as the dynamic linker finds it.
+fn libraries_of(file: &Path) -> Result<Vec<PathBuf>> {
+    let output = Command::new("ldd").arg(file).output().context("cannot start ldd")?;
+    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(listed.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect())
 }
 
 /// The same place in the guest; its directory is made.

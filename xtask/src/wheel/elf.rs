@@ -1,12 +1,12 @@
-//! Which versions of the C library's symbols a program asks for.
+//! Which libraries a program asks for, and which versions of the C library's symbols.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use object::Endianness;
-use object::elf::FileHeader64;
-use object::read::elf::FileHeader as _;
+use object::elf::{DT_NEEDED, FileHeader64};
+use object::read::elf::{Dyn as _, FileHeader as _};
 
 /// The highest `GLIBC_x.y` that a file needs; none in a static one.
 pub fn read_highest_glibc(file: &Path) -> Result<Option<(u32, u32)>> {
@@ -28,6 +28,22 @@ fn parse_highest_glibc(bytes: &[u8]) -> Result<Option<(u32, u32)>> {
         }
     }
     Ok(highest)
+}
+
+/// The libraries that a file needs to start; none of a static one.
+pub fn read_needed(file: &Path) -> Result<Vec<String>> {
+    let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    parse_needed(&bytes).with_context(|| format!("{} is no ELF file", file.display()))
+}
+
+fn parse_needed(bytes: &[u8]) -> Result<Vec<String>> {
+    let header = FileHeader64::<Endianness>::parse(bytes)?;
+    let endian = header.endian()?;
+    let sections = header.sections(endian, bytes)?;
+    let Some((entries, link)) = sections.dynamic(endian, bytes)? else { return Ok(Vec::new()) };
+    let strings = sections.strings(endian, bytes, link)?;
+    let needed = entries.iter().filter(|entry| entry.tag(endian) == DT_NEEDED);
+    needed.map(|entry| Ok(String::from_utf8_lossy(entry.string(endian, strings)?).into_owned())).collect()
 }
 
 /// `GLIBC_2.28`; a third number is not told apart.
@@ -52,5 +68,7 @@ mod tests {
     fn our_own_binary_asks_for_something() {
         let highest = read_highest_glibc(Path::new("/proc/self/exe")).unwrap();
         assert!(highest >= Some((2, 2)), "{highest:?}");
+        let needed = read_needed(Path::new("/proc/self/exe")).unwrap();
+        assert!(needed.iter().any(|name| name == "libc.so.6"), "{needed:?}");
     }
 }

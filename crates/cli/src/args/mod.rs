@@ -12,6 +12,7 @@ pub mod metrics;
 pub mod pages;
 pub mod plot;
 pub mod report;
+pub mod shell;
 pub mod sweep;
 pub mod top;
 pub mod value;
@@ -120,6 +121,8 @@ pub enum Verb {
     Doctor(DoctorArgs),
     Import(import::ImportArgs),
     Demo(demo::DemoArgs),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
 }
 
 /// Run a command and tell how high its memory rose, what limits it, and whether it grows

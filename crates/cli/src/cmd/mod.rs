@@ -25,6 +25,7 @@ pub mod plot;
 mod progress;
 pub mod report;
 pub mod run;
+pub mod shell;
 pub mod sweep;
 pub mod tell;
 pub mod top;

@@ -39,6 +39,8 @@ const QUESTIONS: &[(&str, &str, &str)] = &[
     ("read a log of another tool", "import", "nilo import FILE"),
     ("which runs are here?", "list", "nilo list"),
     ("what works on this machine?", "doctor", "nilo doctor"),
+    ("complete its words in my shell", "completions", "nilo completions bash"),
+    ("the man page of a verb", "man", "nilo man VERB | man -l -"),
     ("see how a leak looks", "demo", "nilo demo"),
 ];
 

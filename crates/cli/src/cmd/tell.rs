@@ -52,7 +52,7 @@ pub fn tell_rank(args: &TellArgs, placed: &Placed, outcome: &Outcome) {
 }
 
 /// The ranks of a node end at about the same time: a moment is worth their last samples.
-fn wait_for_others(placed: &Placed) {
+pub fn wait_for_others(placed: &Placed) {
     let open = || {
         let here = stored::list(&placed.job).into_iter().filter(|it| it.node == placed.node);
         let goes_on = |it: &Path| {

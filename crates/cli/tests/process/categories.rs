@@ -1,23 +1,11 @@
 //! What memory is for, against what torch says of its own tensors.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
 
+use nilometer_lab::environment;
 use serde_json::Value;
 
-use crate::harness::{Lab, finish, py_program, skip, text};
-
-/// An interpreter with that release of torch, where it is to be had.
-fn torch(release: &str) -> Option<String> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../native/tests/programs/torch_env.sh");
-    let output = finish(Command::new("sh").arg(script).arg(release));
-    if !output.status.success() {
-        skip("torch", &text(&output.stderr));
-        return None;
-    }
-    Some(text(&output.stdout).trim().to_owned())
-}
+use crate::harness::{Lab, finish, py_program, text};
 
 struct Trained {
     lab: Lab,
@@ -77,7 +65,7 @@ fn document(lab: &Lab, run: &str) -> Value {
 }
 
 fn check_torch(release: &str, words: &[&str]) -> Option<Trained> {
-    let trained = train(&torch(release)?, words);
+    let trained = train(&environment(&[&format!("torch-{release}")])?, words);
     trained.check(&format!("{release} {}", words.join(" ")));
     Some(trained)
 }
@@ -122,19 +110,9 @@ fn a_forward_pass_inside_a_backward_one_is_told_to_the_byte() {
     check_torch("2.15", &["mlp", "adamw", "checkpoint"]);
 }
 
-/// An interpreter with another framework.
-fn framework(name: &str) -> Option<String> {
-    let output = finish(Command::new("sh").arg(py_program("framework_env.sh")).arg(name));
-    if !output.status.success() {
-        skip(name, &text(&output.stderr));
-        return None;
-    }
-    Some(text(&output.stdout).trim().to_owned())
-}
-
 #[test]
 fn mxnet_has_its_parameters_to_the_byte() {
-    let Some(python) = framework("mxnet") else { return };
+    let Some(python) = environment(&["mxnet"]) else { return };
     let trained = train_with(&python, "mxnet_train.py", &[]);
     // A stand-in of one byte for what is not known yet is copied, too.
     let (found, truth) = (trained.kept("parameters"), trained.truth["parameters"]);
@@ -143,7 +121,7 @@ fn mxnet_has_its_parameters_to_the_byte() {
 
 #[test]
 fn jax_has_what_it_carries_from_step_to_step() {
-    let Some(python) = framework("jax") else { return };
+    let Some(python) = environment(&["jax"]) else { return };
     let trained = train_with(&python, "jax_train.py", &[]);
     // The batch lives on, too: 128 × 512 numbers and 128 labels.
     let truth = trained.truth["parameters"] + trained.truth["state"] + 128 * 513 * 4;

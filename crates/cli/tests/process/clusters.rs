@@ -194,12 +194,7 @@ fn slurm_tells_ranks_and_runs_a_sweep_as_one_array_job() {
 
 /// The interpreter that has Ray.
 fn ray() -> Option<String> {
-    let made = Command::new("sh").args([&py_program("framework_env.sh"), "ray"]).output().expect("sh");
-    if !made.status.success() {
-        skip("ray", &text(&made.stderr));
-        return None;
-    }
-    Some(text(&made.stdout).trim().to_owned())
+    nilometer_lab::environment(&["ray"])
 }
 
 /// A cluster of its own for each test: in the lab, without tokens in anybody's home, and a small store.

@@ -27,16 +27,12 @@ const LIVE_BYTES: u64 = 4_900_000;
 
 /// The python that has the readers; a skip where it cannot be had.
 fn readers() -> Option<PathBuf> {
-    prepared("exports_env.sh", "exports")
+    nilometer_lab::environment(&["exports"]).map(PathBuf::from)
 }
 
 /// `heaptrack` (a folder), `pprof`, or `speedscope` (a folder).
 fn tool(name: &str) -> Option<PathBuf> {
-    prepared("exports_tools.sh", name)
-}
-
-fn prepared(script: &str, name: &str) -> Option<PathBuf> {
-    let made = Command::new("sh").arg(py_program(script)).arg(name).output().expect("sh");
+    let made = Command::new("sh").arg(py_program("exports_tools.sh")).arg(name).output().expect("sh");
     if !made.status.success() {
         skip(name, &text(&made.stderr));
         return None;

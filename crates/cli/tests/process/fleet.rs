@@ -12,7 +12,7 @@ use nilometer_trace::record::{
 use nilometer_trace::{FORMAT_VERSION, LogWriter, Manifest, TickRef, job};
 use serde_json::{Value, json};
 
-use crate::harness::{Lab, finish, py_program, skip, text};
+use crate::harness::{Lab, finish, py_program, text};
 
 const RANKS: u64 = 1_000;
 const PER_NODE: u64 = 8;
@@ -156,13 +156,7 @@ fn merge(lab: &Lab, job: &str, options: &[&str]) -> Value {
 
 /// The interpreter that has the engines.
 fn engines() -> Option<PathBuf> {
-    let script = py_program("framework_env.sh");
-    let made = Command::new("sh").args([&script, "fleet"]).output().expect("sh");
-    if !made.status.success() {
-        skip("duckdb, polars, datafusion", &text(&made.stderr));
-        return None;
-    }
-    Some(PathBuf::from(text(&made.stdout).trim()))
+    nilometer_lab::environment(&["fleet"]).map(PathBuf::from)
 }
 
 /// What each engine answers to the queries of the page, and how long that took.

@@ -1,23 +1,16 @@
 //! Tensors count with their storages, shared ones once, and are named as a model names them.
 
-use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{Dialogue, Lab, finish, py_program, skip, text};
+use crate::harness::{Dialogue, Lab, py_program};
 use crate::heap_target::{document, screen};
 use crate::watched::number_of;
 
-const RELEASE: &str = "2.15";
+const ENVIRONMENT: &str = "torch-2.15";
 
 /// An interpreter with torch, where it is to be had.
 pub fn python_with_torch() -> Option<String> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../native/tests/programs/torch_env.sh");
-    let output = finish(Command::new("sh").arg(script).arg(RELEASE));
-    if !output.status.success() {
-        skip("torch", &text(&output.stderr));
-        return None;
-    }
-    Some(text(&output.stdout).trim().to_owned())
+    nilometer_lab::environment(&[ENVIRONMENT])
 }
 
 #[test]

@@ -192,14 +192,7 @@ fn open_mpi_tells_ranks_inside_and_outside() {
 
 /// The interpreter of the test environment with torch.
 fn torch() -> Option<PathBuf> {
-    let cache = std::env::var_os("NILO_TEST_CACHE").map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/nilometer"));
-    let python = cache.or_else(home)?.join("envs/torch-2.15/bin/python");
-    let ready = python.parent()?.with_file_name("ready").exists();
-    if !ready {
-        skip("torch-2.15", "the environment is made by `cargo xtask test`");
-    }
-    ready.then_some(python)
+    nilometer_lab::environment(&["torch-2.15"]).map(PathBuf::from)
 }
 
 #[test]

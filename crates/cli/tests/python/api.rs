@@ -83,12 +83,11 @@ fn a_peak_that_was_reset_stays_the_run_s_peak() {
 }
 
 #[test]
-fn trainers_and_keepers_of_metrics_are_told() {
+fn a_keeper_of_metrics_that_fails_hurts_nobody() {
     let lab = Lab::new();
     let (_, python) = pythons().remove(0);
-    let report = recorded(&lab, &python.display().to_string(), "callbacks.py");
-    assert_eq!(report["steps_seen"], 3 + 1 + 1 + 3);
-    assert_eq!(report["phases"][0]["name"], "validation");
+    let report = recorded(&lab, &python.display().to_string(), "forwarding.py");
+    assert_eq!(report["steps_seen"], 3);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::harness::{Lab, finish, skip, text};
-use crate::interpreter::{environment, framework, program, pythons, torch};
+use crate::interpreter::{framework, program, pythons, torch};
 
 /// How many steps the recording has, and what the program says there were.
 fn steps(library: &str, python: &str) -> (u64, String) {
@@ -44,7 +44,7 @@ fn the_innermost_bar_tells_steps() {
 
 #[test]
 fn outermost_fits_are_steps_and_workers_are_silent() {
-    check("sklearn", environment("tests/programs/science_env.sh", "science"));
+    check("sklearn", framework("science"));
 }
 
 #[test]

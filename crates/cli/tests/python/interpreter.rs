@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::{finish, skip, text};
+use nilometer_lab::environment;
+
+use crate::harness::text;
 
 /// The repository's `python` folder.
 pub fn package() -> PathBuf {
@@ -45,21 +47,10 @@ fn minor(program: &Path) -> Option<u32> {
     (minor >= 8).then_some(minor)
 }
 
-/// The interpreter of an environment that a script of ours makes; said and counted where it cannot.
-pub fn environment(script: &str, name: &str) -> Option<String> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
-    let output = finish(Command::new("sh").arg(script).arg(name));
-    if !output.status.success() {
-        skip(name, &text(&output.stderr));
-        return None;
-    }
-    Some(text(&output.stdout).trim().to_owned())
-}
-
 pub fn torch(release: &str) -> Option<String> {
-    environment("../native/tests/programs/torch_env.sh", release)
+    environment(&[&format!("torch-{release}")])
 }
 
 pub fn framework(name: &str) -> Option<String> {
-    environment("tests/programs/framework_env.sh", name)
+    environment(&[name])
 }

@@ -10,4 +10,5 @@ mod hook;
 mod interpreter;
 mod notebook;
 mod plugin;
+mod trainers;
 mod wheel;

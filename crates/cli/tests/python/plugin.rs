@@ -63,7 +63,12 @@ def test_plain(record_property):
 
 /// pytest with the plugin in a folder with these tests.
 fn pytest(lab: &Lab, tests: &str, words: &[&str]) -> Option<(String, Output)> {
-    let python = framework("tools")?;
+    pytest_of("tools", lab, tests, words)
+}
+
+/// The same in another environment.
+fn pytest_of(environment: &str, lab: &Lab, tests: &str, words: &[&str]) -> Option<(String, Output)> {
+    let python = framework(environment)?;
     fs::write(lab.path("test_memory.py"), tests).unwrap();
     let mut command = std::process::Command::new(python);
     command.args(["-m", "pytest", "-p", "nilometer.pytest_plugin", "-p", "no:cacheprovider"]).args(words);
@@ -149,17 +154,18 @@ fn a_recording_that_samples_judges_nothing_and_says_so() {
 }
 
 #[test]
-fn a_rival_that_is_installed_keeps_its_marks() {
+fn pytest_memray_where_it_is_installed_keeps_its_marks() {
     let lab = Lab::new();
-    fs::write(
-        lab.path("memray.py"),
-        "def pytest_configure(config):\n    config.addinivalue_line('markers', 'limit_memory(x): theirs')\n",
-    )
-    .unwrap();
-    fs::write(lab.path("conftest.py"), "").unwrap();
-    let tests =
-        "import pytest\n@pytest.mark.limit_memory('1 KB')\ndef test_it():\n    block = bytearray(1000000)\n";
-    let Some((said, output)) = pytest(&lab, tests, &["--nilo", "-p", "memray"]) else { return };
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let tests = "import pytest\n\n@pytest.mark.limit_memory('1 MB')\ndef test_above():\n    block = bytearray(3_000_000)\n\n\
+                 @pytest.mark.limit_leaks('1 MB')\ndef test_keeps_nothing():\n    block = bytearray(5_000_000)\n";
+    let Some((said, output)) = pytest_of("memray", &lab, tests, &["--nilo"]) else { return };
+    assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("limits are judged by pytest-memray"), "{said}");
+    assert!(said.contains("1 failed, 1 passed") && said.contains("Test was limited to 1.0MiB"), "{said}");
+    assert!(!said.contains("its limit is 1 MB"), "judged once: {said}");
+    let peak = line(&said, "MiB  test_memory.py::test_keeps_nothing").split_whitespace().next().unwrap();
+    let peak: f64 = peak.parse().unwrap();
+    assert!((4.76..6.0).contains(&peak), "peaks are still told, with what memray itself needs: {peak}");
+    let (said, _) = pytest_of("memray", &lab, tests, &["--nilo", "--nilo-limit", "2 MB"]).unwrap();
+    assert!(said.contains("1 failed, 1 passed"), "a test with a mark of theirs has no limit of ours: {said}");
 }

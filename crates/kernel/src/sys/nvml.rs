@@ -160,6 +160,10 @@ fn name_of(device: Device, name: Option<GetName>) -> String {
 }
 
 fn load(library: &Path) -> Result<*mut c_void, String> {
+    // A library brings the C library with it, and this program would have two of different versions.
+    if cfg!(target_feature = "crt-static") {
+        return Err("this nilo is linked statically and loads no library; the one in the wheel does".into());
+    }
     let path = CString::new(library.as_os_str().as_bytes()).map_err(|_| "a path with a NUL".to_owned())?;
     // SAFETY: the path is NUL-terminated. Initialisers of the library run: it is the driver's, or the one
     // that the user named.

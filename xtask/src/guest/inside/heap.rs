@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
+use super::super::image::PACKAGES;
 use super::super::package::PYTHON;
 use super::Cases;
 use super::place::{NILO, User, describe, output_of, run_directory};
@@ -22,6 +23,7 @@ pub fn run(cases: &mut Cases, scope: u8) {
         cases.run(&format!("heap-yama-{scope}-{}", user.name()), || stranger(scope, user));
         cases.run(&format!("where-yama-{scope}-{}", user.name()), || ledger(scope, user));
     }
+    cases.run(&format!("python-asks-about-itself-yama-{scope}"), || asks_about_itself(scope));
     // Scope 2 wants a capability even of an ancestor.
     if scope < 2 {
         cases.run(&format!("heap-by-recorder-yama-{scope}"), || recorded(scope));
@@ -64,6 +66,19 @@ fn check_census(document: &[u8]) -> Result<()> {
     let lists = rows.iter().find(|row| row["kind"] == "list").context("a row of lists")?;
     let count = lists["count"].as_u64().context("a count")?;
     ensure!((LISTS..LISTS + 2000).contains(&count), "{count} lists");
+    Ok(())
+}
+
+/// A program that asks about itself lets the one `nilo` that it starts read it, as an ordinary notebook does.
+fn asks_about_itself(scope: u8) -> Result<()> {
+    let code = format!(
+        "import sys; sys.path.insert(0, '{PACKAGES}'); import nilometer\n\
+         import ctypes\nprint([part['name'] for part in nilometer.ledger()['parts']])"
+    );
+    let mut command = User::Ordinary.command(PYTHON);
+    let said = output_of(command.args(["-S", "-B", "-c", &code]).env("NILO_BINARY", NILO))?;
+    let told = said.contains("python_objects");
+    ensure!(told == (scope < 2) && said.contains("anonymous") | told, "scope {scope}: {said}");
     Ok(())
 }
 

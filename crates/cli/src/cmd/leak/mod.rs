@@ -11,14 +11,16 @@ use anyhow::Context as _;
 use nilometer_analysis::Run;
 use nilometer_analysis::leak::{Leak, LeakBuilder};
 use nilometer_capture::heap_watch::Every;
+use nilometer_capture::job::Placed;
 use nilometer_capture::launch;
 use nilometer_capture::ledger_watch::Ledgers;
 use nilometer_capture::options::Target;
 use nilometer_capture::{Options, attach};
 use nilometer_report::leak::{self as screen, json, junit};
+use nilometer_report::rank;
 
 use super::run::{environment, failure, limits, recording_options};
-use super::{exit, load, metrics, tracker};
+use super::{exit, job, load, metrics, tell, tracker};
 use crate::args::leak::LeakArgs;
 use crate::talk::{self, Failure};
 
@@ -37,6 +39,8 @@ struct Recorded {
     /// The watchdog ended it.
     guarded: bool,
     own: bool,
+    /// It is one rank of a job.
+    placed: Option<Placed>,
 }
 
 pub fn run(args: &LeakArgs) -> Result<ExitCode, Failure> {
@@ -44,7 +48,10 @@ pub fn run(args: &LeakArgs) -> Result<ExitCode, Failure> {
     let recorded = record(args)?;
     let (run, leak) = of_run(&recorded.directory)?;
     let code = judge::exit_code(&leak, &run, args, recorded.guarded);
-    tell(args, &leak, &run, code)?;
+    match &recorded.placed {
+        Some(placed) => tell_rank(args, placed)?,
+        None => tell(args, &leak, &run, code)?,
+    }
     if recorded.own {
         keep_runs(&leak, &recorded.directory);
     }
@@ -69,10 +76,14 @@ fn record(args: &LeakArgs) -> Result<Recorded, Failure> {
         Some((word, Err(_))) => {
             let directory =
                 load::resolve_rank(Some(word), args.rank).map_err(|problem| typed_command(problem, word))?;
-            Ok(Recorded { directory, guarded: false, own: false })
+            Ok(read_only(directory))
         }
-        None => Ok(Recorded { directory: load::resolve_rank(None, args.rank)?, guarded: false, own: false }),
+        None => load::resolve_rank(None, args.rank).map(read_only),
     }
+}
+
+fn read_only(directory: PathBuf) -> Recorded {
+    Recorded { directory, guarded: false, own: false, placed: None }
 }
 
 /// Somebody forgot the two dashes.
@@ -113,7 +124,8 @@ fn launch(args: &LeakArgs) -> Result<Recorded, Failure> {
     };
     options.outlets = metrics::outlets(&args.recording.metrics, args.quiet)?;
     let outcome = launch::run(&options, target).map_err(failure)?;
-    Ok(Recorded { directory: outcome.directory, guarded: outcome.exit.ended_by.is_some(), own: true })
+    let guarded = outcome.exit.ended_by.is_some();
+    Ok(Recorded { directory: outcome.directory, guarded, own: true, placed: outcome.placed })
 }
 
 fn watch(args: &LeakArgs, pid: i32) -> Result<Recorded, Failure> {
@@ -124,7 +136,28 @@ fn watch(args: &LeakArgs, pid: i32) -> Result<Recorded, Failure> {
     let outlets = metrics::outlets(&args.recording.metrics, args.quiet)?;
     let options = Options { duration: Some(duration), outlets, ..options(args) };
     let done = attach::attach(&options, pid).map_err(failure)?;
-    Ok(Recorded { directory: done.path, guarded: false, own: true })
+    Ok(Recorded { directory: done.path, guarded: false, own: true, placed: None })
+}
+
+/// One rank of each node speaks for it: the table, then the verdict on the rank that grows most there.
+fn tell_rank(args: &LeakArgs, placed: &Placed) -> Result<(), Failure> {
+    if !placed.speaks() {
+        return Ok(());
+    }
+    tell::wait_for_others(placed);
+    let found = job::read(&placed.job, Some(&placed.node))?;
+    if !args.quiet && args.json != Some(None) {
+        talk::talk(&rank::render(&found, &talk::stderr_style()));
+    }
+    let worth = found.worth_a_look().unwrap_or(placed.rank);
+    let runs = job::runs(&placed.job).into_iter().filter(|it| it.node == placed.node);
+    let directory = runs.into_iter().find(|it| it.rank == worth).map_or(placed.run.clone(), |it| it.path);
+    let (run, leak) = of_run(&directory)?;
+    let code = judge::exit_code(&leak, &run, args, false);
+    if !args.quiet && args.json != Some(None) {
+        talk::say(&format!("rank {worth}:"));
+    }
+    tell(args, &leak, &run, code)
 }
 
 fn tell(args: &LeakArgs, leak: &Leak, run: &Run, code: u8) -> Result<(), Failure> {
