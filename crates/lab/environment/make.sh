@@ -35,8 +35,8 @@ torch-*) # its wheels are built for CUDA; stubs stand in for those libraries
 trainers) # those who call our callbacks, launchers, and keepers of metrics
     below=torch-2.15
     packages="wandb==0.31.0 mlflow-skinny==3.17.2 tensorboard==2.21.0 setuptools<81 lightning-utilities==0.15.3 \
-        huggingface-hub tokenizers safetensors regex tqdm psutil"
-    alone="lightning==2.6.6 torchmetrics==1.9.0 transformers==5.22.2 accelerate==1.15.0"
+        huggingface-hub tokenizers safetensors regex tqdm psutil einops hjson msgpack ninja py-cpuinfo nvidia-ml-py"
+    alone="lightning==2.6.6 torchmetrics==1.9.0 transformers==5.22.2 accelerate==1.15.0 deepspeed==0.19.8"
     probe="import wandb, mlflow, accelerate
 from lightning.pytorch import Trainer
 from transformers import Trainer

@@ -60,6 +60,7 @@ mod top;
 
 mod attach;
 mod control;
+mod launchers;
 mod ranks;
 mod relay;
 mod serial_allocs;

@@ -1,4 +1,4 @@
-//! Ranks of one job: told by hand, by Open MPI, by torchrun; one of them leaks, and it is named.
+//! Ranks of one job: told by hand and by Open MPI; one of them leaks, and it is named.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -188,43 +188,4 @@ fn open_mpi_tells_ranks_inside_and_outside() {
     let rate = rows[1]["growth"]["bytes"].as_f64().expect("a rate") / MIB;
     assert!((rate / 2.0 - 1.0).abs() < 0.1, "{rate}");
     assert!(outer.stderr().contains("rank 1 grows 2.0 MiB/step"), "the same sentence: {}", outer.stderr());
-}
-
-/// The interpreter of the test environment with torch.
-fn torch() -> Option<PathBuf> {
-    nilometer_lab::environment(&["torch-2.15"]).map(PathBuf::from)
-}
-
-#[test]
-fn torchrun_tells_ranks_that_meet_at_every_step() {
-    let Some(torch) = torch() else { return };
-    let lab = Lab::new();
-    let program = py_program("rank_steps.py");
-    let mut torchrun = launcher(&lab, &torch);
-    torchrun.args(["-m", "torch.distributed.run", "--nproc-per-node", "3", "--no-python"]);
-    torchrun
-        .args([nilo_binary(), "run", "--interval", "20ms", "--"])
-        .arg(&torch)
-        .args([&program, "2", "4", "16", "torch"]);
-    let output = finish(torchrun.env("OMP_NUM_THREADS", "1"));
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let job = job_in(&lab.path(""));
-    let name = job.file_name().unwrap().to_string_lossy().into_owned();
-    assert!(name.starts_with("rank_steps.torchrun-"), "{name}");
-    let found = document(&lab, &job);
-    assert_leak_is_named(&found, 3, 2, 4.0);
-    assert!(text(&output.stderr).contains("rank 2 grows 4.0 MiB/step"), "{}", text(&output.stderr));
-    let sampled: Vec<u64> = (0..3).map(|rank| system_ticks(&lab, &job, rank)).collect();
-    let most = sampled.iter().max().unwrap();
-    assert!(
-        sampled.iter().filter(|count| *count * 3 < *most).count() == 2,
-        "one samples the node: {sampled:?}"
-    );
-}
-
-/// How often a rank looked at the machine.
-fn system_ticks(lab: &Lab, job: &Path, rank: u64) -> u64 {
-    let job = job.display().to_string();
-    let output = finish(&mut lab.nilo(["export", &job, "--rank", &rank.to_string(), "--format", "csv"]));
-    text(&output.stdout).lines().filter(|line| line.contains(",during,")).count() as u64
 }

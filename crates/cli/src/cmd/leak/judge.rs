@@ -13,18 +13,22 @@ pub fn exit_code(leak: &Leak, run: &Run, args: &LeakArgs, guarded: bool) -> u8 {
         Some(allowed) => exceeds(leak, allowed),
         None => leak.class.is_leak(),
     };
-    let failed = run.exit.code.is_some_and(|code| code != 0) || run.exit.signal.is_some();
     if leaks || args.fail_if.iter().any(|condition| holds(condition, leak, run)) {
         exit::BAD
-    } else if guarded {
-        exit::WATCHDOG
-    } else if failed {
-        exit::TARGET_FAILED
+    } else if let Some(code) = failure(run, guarded) {
+        code
     } else if leak.class == Class::CannotTell {
         exit::NOT_ENOUGH
     } else {
         0
     }
+}
+
+/// The run did not end well, whatever its memory did.
+pub fn failure(run: &Run, guarded: bool) -> Option<u8> {
+    let failed = run.exit.code.is_some_and(|code| code != 0) || run.exit.signal.is_some();
+    let code = if guarded { exit::WATCHDOG } else { exit::TARGET_FAILED };
+    (guarded || failed).then_some(code)
 }
 
 /// The lower bound is above what is allowed. A finding without a rate cannot be allowed.

@@ -47,11 +47,11 @@ pub fn run(args: &LeakArgs) -> Result<ExitCode, Failure> {
     nilometer_kernel::sys::signals::restore_sigpipe();
     let recorded = record(args)?;
     let (run, leak) = of_run(&recorded.directory)?;
-    let code = judge::exit_code(&leak, &run, args, recorded.guarded);
-    match &recorded.placed {
-        Some(placed) => tell_rank(args, placed)?,
-        None => tell(args, &leak, &run, code)?,
-    }
+    let own = judge::exit_code(&leak, &run, args, recorded.guarded);
+    let code = match &recorded.placed {
+        Some(placed) => tell_rank(args, placed, judge::failure(&run, recorded.guarded))?,
+        None => tell(args, &leak, &run, own).map(|()| own)?,
+    };
     if recorded.own {
         keep_runs(&leak, &recorded.directory);
     }
@@ -139,10 +139,11 @@ fn watch(args: &LeakArgs, pid: i32) -> Result<Recorded, Failure> {
     Ok(Recorded { directory: done.path, guarded: false, own: true, placed: None })
 }
 
-/// One rank of each node speaks for it: the table, then the verdict on the rank that grows most there.
-fn tell_rank(args: &LeakArgs, placed: &Placed) -> Result<(), Failure> {
+/// One rank of each node speaks for it, and has the exit code: the table, then the verdict on the rank that grows most there. A
+/// launcher would end the others, and the one that speaks, as soon as one fails.
+fn tell_rank(args: &LeakArgs, placed: &Placed, failed: Option<u8>) -> Result<u8, Failure> {
     if !placed.speaks() {
-        return Ok(());
+        return Ok(failed.unwrap_or(0));
     }
     tell::wait_for_others(placed);
     let found = job::read(&placed.job, Some(&placed.node))?;
@@ -157,7 +158,8 @@ fn tell_rank(args: &LeakArgs, placed: &Placed) -> Result<(), Failure> {
     if !args.quiet && args.json != Some(None) {
         talk::say(&format!("rank {worth}:"));
     }
-    tell(args, &leak, &run, code)
+    tell(args, &leak, &run, code)?;
+    Ok(failed.filter(|_| code != exit::BAD).unwrap_or(code))
 }
 
 fn tell(args: &LeakArgs, leak: &Leak, run: &Run, code: u8) -> Result<(), Failure> {
