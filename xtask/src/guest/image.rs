@@ -70,7 +70,7 @@ fn install_python(root: &Path) -> Result<()> {
     let name = program.file_name().context("the interpreter has a name")?;
     let library = Path::new("/usr/lib").join(name);
     fs::create_dir_all(below(root, &library.join("lib-dynload"))?)?; // it is missed aloud
-    for folder in ["", "encodings", "collections", "json"] {
+    for folder in ["", "encodings", "collections", "json", "re", "importlib"] {
         install_modules(&library.join(folder), &below(root, &library.join(folder).join("x"))?)?;
     }
     install_ctypes(root, &library)?;

@@ -1,4 +1,4 @@
-//! Launchers of Python, for real: torchrun inside and outside, accelerate, DeepSpeed; one rank leaks, and it is named.
+//! Launchers of Python, for real: torchrun inside and outside, accelerate, `DeepSpeed`; one rank leaks, and it is named.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
