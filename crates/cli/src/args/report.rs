@@ -180,7 +180,7 @@ impl From<By> for model::By {
 /// Write a run for other tools
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Formats, and who reads them:
+Examples, and who reads them:
   nilo export @last --format csv > run.csv                  a line a tick: pandas, a spreadsheet
   nilo export @last --allocs --format csv > sites.csv       a line a site
   nilo export @last --format json | jq -c .                 every record

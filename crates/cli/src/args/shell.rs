@@ -114,12 +114,12 @@ fn around(command: &Command) -> String {
     text
 }
 
-/// Paragraphs with their titles: `Examples:` is one, everything else is `NOTES`.
+/// Paragraphs with their titles: `Examples` is one, everything else is `NOTES`.
 fn parse_sections(text: &str) -> Vec<(String, Vec<String>)> {
     let mut sections: Vec<(String, Vec<String>)> = Vec::new();
     for paragraph in text.split("\n\n").map(str::trim_end).filter(|text| !text.trim().is_empty()) {
         let (title, body) = match paragraph.trim_start_matches('\n').split_once('\n') {
-            Some(("Examples:", body)) => ("EXAMPLES", body),
+            Some((title, body)) if title.starts_with("Examples") => ("EXAMPLES", body),
             _ => ("NOTES", paragraph),
         };
         let lines = body.lines().map(str::to_owned);
