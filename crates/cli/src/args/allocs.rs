@@ -50,7 +50,7 @@ impl From<Mode> for AllocMode {
 ///
 /// For runs made with --allocs. Blocks that were handed out before are not known.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(before_help = "\
 Examples:
   nilo run --allocs=later -- python train.py     in one terminal
   nilo mode all                                  in another: of the newest run here

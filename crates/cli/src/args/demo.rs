@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 /// Run an example that is inside this program, and see what a finding looks like
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(before_help = "\
 Examples:
   nilo demo
   nilo demo leak --steps 20")]

@@ -12,14 +12,15 @@ use super::value::parse_size;
 ///
 /// The format is told from the file's beginning, and said. Nothing in a file is executed.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    before_help = "\
 Examples:
   nilo import test/mem_info.log
   nilo import mem_test.log -o caffe.nilo && nilo report caffe.nilo
   zcat old.log.gz | nilo import - --as meminfo-log
   nilo import snapshot.pickle && nilo report --allocs
-  nilo import logs/ --as mxnet-log -o mxnet.nilo --min-percent 1
-
+  nilo import logs/ --as mxnet-log -o mxnet.nilo --min-percent 1",
+    after_help = "\
 Formats, see docs/import.md:
   mxnet-log     `[mem]` lines of the MXNet memory profiler, its _ANALYSIS files, MXNet's
                 own memory profile (CSV); several files or a directory
@@ -30,7 +31,8 @@ Formats, see docs/import.md:
   meminfo-log   `microtime SECONDS`, all of /proc/meminfo, `program_usage BYTES`
   free-log      outputs of `free`: each after its time, or one before and one after
                 the times at which repeated runs began
-  damon         recordings of DAMON (damo record, perf script): touched pages, for nilo pages")]
+  damon         recordings of DAMON (damo record, perf script): touched pages, for nilo pages"
+)]
 pub struct ImportArgs {
     /// The recording; `-` for standard input. Of mxnet-log also several, or a directory
     #[arg(required = true, value_name = "FILE")]

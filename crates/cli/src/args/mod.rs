@@ -17,6 +17,9 @@ pub mod sweep;
 pub mod top;
 pub mod value;
 
+#[cfg(test)]
+mod documented;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,7 +54,7 @@ Examples:
 
 /// Where does the memory of a machine-learning job go?
 #[derive(Debug, Parser)]
-#[command(name = "nilo", version, about, after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(name = "nilo", version, about, before_help = EXAMPLES, disable_help_subcommand = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub verb: Option<Verb>,
@@ -130,17 +133,19 @@ pub enum Verb {
 /// Nothing is injected (without --allocs), no privilege is needed, the command is never stopped; its exit code, streams,
 /// terminal and signals are its own. Orphans of the command become children of nilo while it runs.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    before_help = "\
 Examples:
   nilo run -- python train.py --epochs 3
   nilo run -o base.nilo --interval 10ms -- ./bench
   nilo run --json=peak.json -q -- make test
   nilo run --allocs -- python train.py     which code owns the memory?
   torchrun --nproc-per-node 8 --no-python nilo run -- python train.py
-  srun nilo run -- python train.py         every rank into one directory: nilo report
-
+  srun nilo run -- python train.py         every rank into one directory: nilo report",
+    after_help = "\
 Exit code: the command's own; 128+n when a signal ended it; 126/127 when it cannot be
-executed; 125 when nilo itself fails before the start.")]
+executed; 125 when nilo itself fails before the start."
+)]
 pub struct RunArgs {
     #[command(flatten)]
     pub recording: RecordingArgs,
@@ -289,7 +294,7 @@ pub struct LimitArgs {
 /// Ends when the process ends, at Ctrl-C, or after --duration (which it waits for). The process is only
 /// read, never stopped, and nothing is sent to it.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(before_help = "\
 Examples:
   nilo attach 4711
   nilo attach 4711 --duration 60s --interval 10ms -o trainer.nilo")]
@@ -312,7 +317,7 @@ pub struct AttachArgs {
 ///
 /// Ends at Ctrl-C, after --duration or after --samples.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(before_help = "\
 Examples:
   nilo record --duration 1h
   nilo record --samples 100 --interval 1s -o machine.nilo")]
@@ -341,7 +346,7 @@ pub enum Summary {
 ///
 /// Looks and tries, and leaves everything as it was. Exit code 0, whatever works.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(before_help = "\
 Examples:
   nilo doctor
   nilo doctor --json | jq '.capabilities[] | select(.works | not)'")]
@@ -353,7 +358,7 @@ pub struct DoctorArgs {
 
 /// List the runs here, newest first, and tidy them
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(before_help = "\
 Examples:
   nilo list
   nilo list --keep 10

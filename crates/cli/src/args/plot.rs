@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 /// Draw a picture of a run, or of several on one chart; no display needed
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(before_help = "\
 Examples:
   nilo plot -o run.svg                       the newest run here: memory over time
   nilo plot base.nilo new.nilo -o both.png   two runs on one chart

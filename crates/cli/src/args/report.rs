@@ -9,7 +9,7 @@ use nilometer_analysis::allocs::model;
 ///
 /// With --allocs: which code allocated, of a run that was made with `nilo run --allocs`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(before_help = "\
 Examples:
   nilo report                        the newest run here
   nilo report @2                     the one before it
@@ -179,8 +179,9 @@ impl From<By> for model::By {
 
 /// Write a run for other tools
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples, and who reads them:
+#[command(
+    before_help = "\
+Examples:
   nilo export @last --format csv > run.csv                  a line a tick: pandas, a spreadsheet
   nilo export @last --allocs --format csv > sites.csv       a line a site
   nilo export @last --format json | jq -c .                 every record
@@ -191,8 +192,9 @@ Examples, and who reads them:
   nilo export @last --format heaptrack                      stacks, for heaptrack_gui
   nilo export @last --format perfetto                       curves, steps, stacks: ui.perfetto.dev
   nilo export @last --format firefox                        curves, steps, stacks: profiler.firefox.com
-  nilo export @last --format tensorboard                    curves by step: tensorboard --logdir .
-Stacks are there where the run was recorded with --allocs.")]
+  nilo export @last --format tensorboard                    curves by step: tensorboard --logdir .",
+    after_help = "Stacks are there where the run was recorded with --allocs."
+)]
 pub struct ExportArgs {
     /// Run directory, or @last, @2, … (default: @last)
     pub run: Option<String>,

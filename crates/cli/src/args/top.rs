@@ -11,7 +11,7 @@ use super::value::parse_interval;
 /// Shows the verdict so far, the curve, and processes, kinds of objects and sites by how fast they grow. A process is only
 /// read from outside; one that `nilo run` records is followed by its log. Keys are shown at the foot, ? tells them all.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(before_help = "\
 Examples:
   nilo top                 my processes by size, Python ones first; enter looks at one
   nilo top 4711            one process and those it starts

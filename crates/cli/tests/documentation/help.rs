@@ -1,0 +1,38 @@
+//! What `--help` of each verb begins with.
+
+use std::process::Command;
+
+fn help(words: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_nilo")).args(words).arg("--help").output().unwrap();
+    assert!(output.status.success(), "{words:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Indented words that begin the lines of a section.
+fn verbs(help: &str) -> Vec<String> {
+    let section = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let rows = section.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    rows.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_help_opens_with_examples() {
+    let all = verbs(&help(&[]));
+    assert!(all.len() > 15, "{all:?}");
+    for verb in &all {
+        let help = help(&[verb]);
+        let examples = help.find("Examples:").unwrap_or_else(|| panic!("{verb}: no examples\n{help}"));
+        let usage = help.find("Usage:").unwrap_or_else(|| panic!("{verb}: no usage\n{help}"));
+        assert!(examples < usage, "{verb}: the examples come after the usage\n{help}");
+        let example = help[examples..].lines().nth(1).unwrap_or_default();
+        assert!(example.contains("nilo "), "{verb}: {example}");
+    }
+}
+
+#[test]
+fn every_verb_is_in_the_readme_and_has_a_page() {
+    let readme = std::fs::read_to_string(crate::root().join("README.md")).unwrap();
+    for verb in verbs(&help(&[])) {
+        assert!(readme.contains(&format!("nilo {verb}")), "{verb} is not in README.md");
+    }
+}

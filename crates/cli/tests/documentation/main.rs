@@ -1,0 +1,111 @@
+//! The documentation is run: every `console` block of README.md and docs/ is typed into a shell, page by page, and what is
+//! printed is compared with what the page says (`mask.rs` tells what may differ).
+//!
+//! A block that no test runs says so in its fence (```` ```console illustrative ````). `<!-- run: COMMANDS -->` before a block
+//! prepares what the reader has anyway: a training, a process that runs. In commands 4711 stands for its id.
+//! `NILO_DOCS=write` puts what was printed into the pages instead.
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic)] // as in any test
+
+mod help;
+mod links;
+mod mask;
+mod page;
+mod session;
+
+use std::path::{Path, PathBuf};
+
+use page::Page;
+
+/// Whether a block's language is one of these is checked, so that no block of commands hides under another name.
+const LANGUAGES: [&str; 9] = ["console", "sh", "python", "sql", "toml", "yaml", "json", "csv", "text"];
+
+macro_rules! pages {
+    ($($name:ident: $path:literal,)*) => {
+        const PAGES: &[&str] = &[$($path),*];
+        $(#[test] fn $name() { run_page($path) })*
+    };
+}
+
+pages! {
+    readme: "README.md",
+    allocs: "docs/allocs.md",
+    attach: "docs/attach.md",
+    compare: "docs/compare.md",
+    demo: "docs/demo.md",
+    doctor: "docs/doctor.md",
+    export: "docs/export.md",
+    fleet: "docs/fleet.md",
+    heap: "docs/heap.md",
+    import: "docs/import.md",
+    leak: "docs/leak.md",
+    metrics: "docs/metrics.md",
+    mode: "docs/mode.md",
+    notebook: "docs/notebook.md",
+    pages: "docs/pages.md",
+    pytest: "docs/pytest.md",
+    python: "docs/python.md",
+    ranks: "docs/ranks.md",
+    report: "docs/report.md",
+    run: "docs/run.md",
+    sweep: "docs/sweep.md",
+    top: "docs/top.md",
+    whence: "docs/where.md",
+}
+
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Every page of the tree that a reader is sent to.
+fn pages_found() -> Vec<String> {
+    let mut found = vec!["README.md".to_owned()];
+    let mut folders = vec![PathBuf::from("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(root().join(&folder)).unwrap() {
+            let entry = entry.unwrap();
+            let path = folder.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                found.push(path.to_str().unwrap().to_owned());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn run_page(path: &str) {
+    let page = Page::read(&root().join(path));
+    if page.steps().next().is_none() {
+        return;
+    }
+    let Some(results) = session::run(&page) else { return };
+    if std::env::var_os("NILO_DOCS").is_some_and(|word| word == "write") {
+        page.write_outputs(&results);
+        return;
+    }
+    let wrong: Vec<String> = page.steps().zip(&results).filter_map(|(step, done)| step.judge(done)).collect();
+    assert!(wrong.is_empty(), "{path} says what is not so:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_page_is_run() {
+    let mut listed: Vec<String> = PAGES.iter().map(|page| (*page).to_owned()).collect();
+    listed.sort();
+    assert_eq!(listed, pages_found(), "the list above, and the pages that are there");
+}
+
+#[test]
+fn every_block_says_what_it_is() {
+    for path in pages_found() {
+        let page = Page::read(&root().join(&path));
+        for block in &page.blocks {
+            let known = LANGUAGES.contains(&block.language.as_str());
+            assert!(known, "{path}:{}: `{}` is no language that is known here", block.line, block.language);
+            let commands = block.lines.iter().any(|line| line.starts_with("$ "));
+            let is_console = block.language == "console";
+            assert!(is_console == commands, "{path}:{}: a block with `$ ` is `console`, no other is", block.line);
+        }
+    }
+}
