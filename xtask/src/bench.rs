@@ -24,10 +24,11 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use crate::workspace;
+use crate::{docs, workspace};
 
 /// Writes the page and the raw readings, and says where.
 fn write_folder(out: Option<PathBuf>, name: &str, page: &str, readings: &Value) -> Result<()> {
+    let listed = out.is_none();
     let folder = match out {
         Some(folder) => folder,
         None => workspace::root().join("bench").join(format!("{}-{name}", machine::read_date()?)),
@@ -36,5 +37,8 @@ fn write_folder(out: Option<PathBuf>, name: &str, page: &str, readings: &Value) 
     fs::write(folder.join("README.md"), page)?;
     fs::write(folder.join("data.json"), format!("{readings:#}\n"))?;
     println!("\nwritten: {}", folder.display());
+    if listed {
+        docs::write_pages()?;
+    }
     Ok(())
 }

@@ -10,6 +10,7 @@
 mod arrows;
 mod bench;
 mod dist;
+mod docs;
 mod guest;
 mod interpreters;
 mod layouts;
@@ -48,6 +49,12 @@ enum Verb {
     },
     /// A release into target/dist: wheels, archives with man pages and completions, a static binary, sums
     Dist,
+    /// The pages that benchmarks write, and the book of all pages in target/book
+    Docs {
+        /// Write no page: say whether they are up to date
+        #[arg(long)]
+        check: bool,
+    },
     /// Only the HTML report: types, bundle, parts, and pages of real runs in Chromium
     Web,
     /// Dependency arrows between the crates, and where unsafe, clap and arrow may occur
@@ -239,6 +246,7 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
         Verb::Test { quick, wheel } => test::run(quick, wheel),
         Verb::Wheel { no_install } => wheel::run(!no_install),
         Verb::Dist => dist::run(),
+        Verb::Docs { check } => docs::run(check),
         Verb::Web => test::run_web_alone(),
         Verb::Arrows => arrows::run(),
         Verb::Guest { only } => guest::run(only.as_deref()),

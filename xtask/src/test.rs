@@ -17,7 +17,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::{arrows, guest, interpreters, layouts, wheel, workspace};
+use crate::{arrows, docs, guest, interpreters, layouts, wheel, workspace};
 use count::Counts;
 use step::Steps;
 
@@ -117,6 +117,7 @@ fn check_code(steps: &mut Steps, quick: bool) -> Result<()> {
     steps.run("arrows", arrows::run)?;
     steps.run("layouts", || layouts::run(true))?;
     if !quick {
+        steps.run("book", || docs::run(true))?;
         steps.run("documentation", || {
             let mut doc = workspace::cargo();
             doc.args(["doc", "--no-deps", "--document-private-items", "--workspace"]);

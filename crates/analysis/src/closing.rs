@@ -188,7 +188,7 @@ impl<'b> Closing<'b> {
         if self.steps.levels.len() >= growth::LEAST_POINTS {
             let axis =
                 Axis { per: GrowthUnit::Step, numbered: self.steps.numbered, last_x: self.steps.last_x };
-            return growth::model(&growth::trend(&self.steps.levels, slack), axis, limit_bytes);
+            return growth::model(&growth::trend_of_memory(&self.steps.levels, slack), axis, limit_bytes);
         }
         let points = self.levels_over_time();
         let axis = Axis {
@@ -196,7 +196,8 @@ impl<'b> Closing<'b> {
             numbered: false,
             last_x: points.last().map_or(0.0, |point| point.0),
         };
-        growth::model(&trend_over_time(&points, slack), axis, limit_bytes)
+        let trend = trend_over_time(&points, slack, self.steps.levels.len());
+        growth::model(&trend, axis, limit_bytes)
     }
 
     fn levels_over_time(&self) -> Vec<XY> {
@@ -221,12 +222,17 @@ fn with_manifest(ending: LogEnding, manifest: &Manifest) -> LogEnding {
     }
 }
 
-fn trend_over_time(points: &[XY], slack: f64) -> Trend {
+fn trend_over_time(points: &[XY], slack: f64, steps: usize) -> Trend {
     let span_s = points.last().map_or(0.0, |last| last.0 - points[0].0);
     if points.len() >= LEAST_LEVELS && span_s >= LEAST_SPAN_S {
-        return growth::trend(points, slack);
+        return growth::trend_of_memory(points, slack);
     }
-    let reason = format!("only {} samples in {span_s:.1} s and no steps", points.len());
+    let seen = format!("only {} samples in {span_s:.1} s", points.len());
+    let reason = match steps {
+        0 => format!("{seen} and no steps"),
+        1 => format!("{seen} and one step"),
+        _ => format!("{seen} and {steps} steps"),
+    };
     Trend {
         reason,
         class: GrowthClass::CannotTell,

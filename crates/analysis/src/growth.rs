@@ -51,6 +51,28 @@ pub fn trend(points: &[XY], slack: f64) -> Trend {
     }
 }
 
+/// A process that ends gives its memory back piece by piece: the last points may be of that. `least` is a fall that means
+/// nothing by itself, in bytes.
+pub(crate) fn before_teardown(points: &[XY], least: f64) -> &[XY] {
+    let most = 2.max(points.len() / 20);
+    let mut end = points.len();
+    while end > 8 && points.len() - end < most {
+        let mut before: Vec<f64> = points[end - 8..end - 1].iter().map(|point| point.1).collect();
+        let lowest = before.iter().copied().fold(f64::INFINITY, f64::min);
+        let middle = stats::median(&mut before).unwrap_or(lowest);
+        if points[end - 1].1 >= middle - 2.0 * (middle - lowest).max(least) {
+            break;
+        }
+        end -= 1;
+    }
+    &points[..end]
+}
+
+/// The verdict on the levels of a process tree, up to its end.
+pub(crate) fn trend_of_memory(points: &[XY], slack: f64) -> Trend {
+    trend(before_teardown(points, LEAST_RISE_BYTES.max(slack)), slack)
+}
+
 fn cannot_tell(points: &[XY], reason: String) -> Trend {
     Trend {
         class: GrowthClass::CannotTell,
@@ -193,6 +215,15 @@ mod tests {
     fn flat_with_noise_is_flat() {
         for count in [12, 40, 100, 1_000] {
             assert_eq!(class(count, |n| 1_000.0 + 3.0 * noise(n)), GrowthClass::Flat, "{count}");
+        }
+    }
+
+    #[test]
+    fn what_a_process_gives_back_while_it_ends_hides_no_growth() {
+        for fallen in [1, 2] {
+            let level = |n: usize| if n < 60 - fallen { 16.0 + 1.9 * n as f64 + 0.2 * noise(n) } else { 55.0 };
+            let found = trend_of_memory(&series(60, level), 0.0);
+            assert_eq!(found.class, GrowthClass::Grows, "{fallen}: {}", found.reason);
         }
     }
 

@@ -28,6 +28,8 @@ pub struct Alignment {
     pub steps: u64,
     /// First of the steps from which on every later one differs.
     pub part_at: Option<u64>,
+    /// Steps at whose ends the levels differ.
+    pub differ: u64,
     /// Some steps, evenly spaced, the first and the last among them.
     pub listed: Vec<StepChange>,
 }
@@ -45,7 +47,8 @@ pub fn align(base: &[&Run], other: &[&Run]) -> Option<Alignment> {
     };
     let tail = both.iter().rev().take_while(differ).count();
     let part_at = both.get(both.len() - tail).filter(|_| tail > 0).map(|change| change.step);
-    (!both.is_empty()).then(|| Alignment { steps: both.len() as u64, part_at, listed: some(&both) })
+    let differ = both.iter().filter(differ).count() as u64;
+    (!both.is_empty()).then(|| Alignment { steps: both.len() as u64, part_at, differ, listed: some(&both) })
 }
 
 fn levels(runs: &[&Run]) -> BTreeMap<u64, f64> {

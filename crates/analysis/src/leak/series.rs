@@ -11,6 +11,7 @@
 use super::form::{self, Form, Law};
 use super::teeth::{self, Teeth};
 use super::trend::{self, CERTAIN, LIKELY, Trend};
+use crate::growth;
 use crate::stats::{self, XY};
 
 /// Fewer points give no verdict.
@@ -109,7 +110,7 @@ pub struct Judged {
 
 /// The verdict on a series in increasing `x`.
 pub fn judge(points: &[XY], terms: &Terms) -> Judged {
-    let points = before_teardown(points, terms);
+    let points = if terms.counted { points } else { growth::before_teardown(points, terms.least_bytes) };
     let reduced = floors(points, stats::MAX_POINTS);
     if reduced.len() < terms.least_points() {
         let needed = terms.least_points();
@@ -129,23 +130,6 @@ pub fn judge(points: &[XY], terms: &Terms) -> Judged {
     }
     let from = settled_from(&reduced, terms);
     judge_settled(&reduced, from, terms)
-}
-
-/// A process that ends gives its memory back piece by piece: the last points may be of that.
-fn before_teardown<'a>(points: &'a [XY], terms: &Terms) -> &'a [XY] {
-    let most = 2.max(points.len() / 20);
-    let mut end = points.len();
-    while end > 8 && points.len() - end < most {
-        let mut before: Vec<f64> = points[end - 8..end - 1].iter().map(|point| point.1).collect();
-        let least = before.iter().copied().fold(f64::INFINITY, f64::min);
-        let middle = stats::median(&mut before).unwrap_or(least);
-        let usual = (middle - least).max(terms.least_bytes);
-        if terms.counted || points[end - 1].1 >= middle - 2.0 * usual {
-            break;
-        }
-        end -= 1;
-    }
-    &points[..end]
 }
 
 /// The least level of each of at most so many equal stretches: what is only there for a moment is no leak.

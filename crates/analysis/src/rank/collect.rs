@@ -146,14 +146,14 @@ impl RankBuilder {
         if steps.len() >= growth::LEAST_POINTS {
             let last_x = steps.last().map_or(0.0, |point| point.0);
             let axis = Axis { per: GrowthUnit::Step, numbered: true, last_x };
-            return growth::model(&growth::trend(steps, slack), axis, None);
+            return growth::model(&growth::trend_of_memory(steps, slack), axis, None);
         }
         let points: Vec<XY> =
             seen.levels.items().iter().map(|(at, bytes)| (self.clock.seconds(*at), *bytes as f64)).collect();
         let span_s = points.last().map_or(0.0, |last| last.0 - points.first().map_or(0.0, |first| first.0));
         let axis = Axis { per: GrowthUnit::Minute, numbered: false, last_x: span_s };
         let trend = if points.len() >= LEAST_LEVELS && span_s >= LEAST_SPAN_S {
-            growth::trend(&points, slack)
+            growth::trend_of_memory(&points, slack)
         } else {
             too_short(points.len(), span_s)
         };

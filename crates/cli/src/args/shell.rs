@@ -16,7 +16,7 @@ use super::Cli;
 ///
 /// It is a script for that shell, made from the words of this very nilo.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(before_help = "\
 Examples:
   eval \"$(nilo completions bash)\"                     in this shell; for all of them in ~/.bashrc
   nilo completions bash > ~/.local/share/bash-completion/completions/nilo
@@ -39,7 +39,7 @@ pub enum Complete {
 ///
 /// Pages are made from what --help says.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(before_help = "\
 Examples:
   nilo man | man -l -                      of nilo itself
   nilo man run | man -l -                  of one verb

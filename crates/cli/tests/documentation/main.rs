@@ -28,27 +28,39 @@ macro_rules! pages {
 
 pages! {
     readme: "README.md",
+    accuracy: "docs/accuracy.md",
     allocs: "docs/allocs.md",
     attach: "docs/attach.md",
     compare: "docs/compare.md",
+    concepts: "docs/concepts.md",
     demo: "docs/demo.md",
     doctor: "docs/doctor.md",
     export: "docs/export.md",
     fleet: "docs/fleet.md",
     heap: "docs/heap.md",
     import: "docs/import.md",
+    introduction: "docs/introduction.md",
     leak: "docs/leak.md",
     metrics: "docs/metrics.md",
     mode: "docs/mode.md",
     notebook: "docs/notebook.md",
+    overhead: "docs/overhead.md",
     pages: "docs/pages.md",
+    permissions: "docs/permissions.md",
     pytest: "docs/pytest.md",
     python: "docs/python.md",
     ranks: "docs/ranks.md",
+    recipes: "docs/recipes.md",
     report: "docs/report.md",
     run: "docs/run.md",
     sweep: "docs/sweep.md",
     top: "docs/top.md",
+    tutorials: "docs/tutorials/README.md",
+    tutorial_categories: "docs/tutorials/categories.md",
+    tutorial_choke: "docs/tutorials/choke.md",
+    tutorial_ledger: "docs/tutorials/ledger.md",
+    tutorial_tree_lstm: "docs/tutorials/tree-lstm.md",
+    tutorial_working_set: "docs/tutorials/working-set.md",
     whence: "docs/where.md",
 }
 
@@ -66,6 +78,8 @@ fn pages_found() -> Vec<String> {
             let path = folder.join(entry.file_name());
             if entry.file_type().unwrap().is_dir() {
                 folders.push(path);
+            } else if path.ends_with("SUMMARY.md") {
+                // the table of contents: see links.rs
             } else if path.extension().is_some_and(|extension| extension == "md") {
                 found.push(path.to_str().unwrap().to_owned());
             }
@@ -96,6 +110,24 @@ fn every_page_is_run() {
     assert_eq!(listed, pages_found(), "the list above, and the pages that are there");
 }
 
+/// What a page about a verb tells, in this order; other sections may stand between.
+const SHAPE: [&str; 7] = ["Question", "Command", "Output", "Cost", "Caveats", "How it works", "Permissions"];
+
+const VERBS: [&str; 17] = [
+    "allocs", "attach", "compare", "demo", "doctor", "export", "fleet", "heap", "import", "leak", "metrics", "mode", "pages",
+    "report", "run", "sweep", "top",
+];
+
+#[test]
+fn pages_of_verbs_have_one_shape() {
+    for verb in VERBS.iter().chain(&["where"]) {
+        let text = std::fs::read_to_string(root().join(format!("docs/{verb}.md"))).unwrap();
+        let sections = text.lines().filter_map(|line| line.strip_prefix("## "));
+        let found: Vec<&str> = sections.filter(|section| SHAPE.contains(section)).collect();
+        assert_eq!(found, SHAPE, "docs/{verb}.md");
+    }
+}
+
 #[test]
 fn every_block_says_what_it_is() {
     for path in pages_found() {
@@ -104,6 +136,8 @@ fn every_block_says_what_it_is() {
             let known = LANGUAGES.contains(&block.language.as_str());
             assert!(known, "{path}:{}: `{}` is no language that is known here", block.line, block.language);
             let commands = block.lines.iter().any(|line| line.starts_with("$ "));
+            let shown = block.language != "text" || block.illustrative;
+            assert!(shown, "{path}:{}: `text` is `text illustrative`, or what a command prints", block.line);
             let is_console = block.language == "console";
             assert!(is_console == commands, "{path}:{}: a block with `$ ` is `console`, no other is", block.line);
         }

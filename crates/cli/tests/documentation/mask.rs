@@ -12,7 +12,7 @@ const ANYTHING: &str = "…";
 static NUMBERS: LazyLock<Regex> = LazyLock::new(|| {
     let unit = "(?: ?(?:B|KiB|MiB|GiB|TiB|kB|MB|GB|ns|µs|ms|s|min|%)\\b| %)?";
     Regex::new(&format!(
-        "0x[0-9a-f]+|(?:\\d+ h )?\\d+ m \\d+ s\\b|(?:\\d+ h )?\\d+ m\\b|[+±≈−-]? ?\\d+(?:[.,:–-]\\d+)*{unit}"
+        "0x[0-9a-f]+|(?:\\d+ h )?\\d+ m \\d+ s\\b|(?:\\d+ h )?\\d+ m\\b|(?:[+±≈−-] ?)?\\d+(?:[.,:–-]\\d+)*{unit}"
     ))
     .unwrap()
 });
@@ -49,7 +49,10 @@ fn unmatched(page: &str, printed: &str) -> Option<(usize, usize)> {
         let found = (from..=until).find(|&from| printed.get(from..from + part.len()) == Some(part));
         match found {
             Some(from) => at = from + part.len(),
-            None => return Some((seen + common(part, printed.get(from..).unwrap_or_default()), from)),
+            None => {
+                let same = common(part, printed.get(from..).unwrap_or_default());
+                return Some((seen + same, from + same));
+            }
         }
         seen += part.len() + 1;
     }
@@ -67,7 +70,7 @@ pub fn first_difference(page: &str, printed: &str) -> String {
     let shown = |words: &[String], from: usize| {
         words.iter().skip(from.saturating_sub(3)).take(10).cloned().collect::<Vec<_>>().join(" ")
     };
-    format!("the page: {}\nprinted:  {}", shown(&page, word), shown(&printed, at + word.min(3)))
+    format!("the page: {}\nprinted:  {}", shown(&page, word), shown(&printed, at))
 }
 
 #[cfg(test)]

@@ -9,6 +9,10 @@ use crate::mask;
 use crate::session::Done;
 
 const SETUP: &str = "<!-- run:";
+/// `<!-- varies: made of, note -->`: lines that begin so are not compared in the next block.
+const VARIES: &str = "<!-- varies:";
+/// Lines that vary with the machine and its load, in every block.
+const ALWAYS: [&str; 3] = ["made of", "limit", "doubt"];
 
 pub struct Page {
     path: PathBuf,
@@ -21,6 +25,7 @@ pub struct Page {
 pub struct Block {
     pub line: usize,
     pub language: String,
+    pub illustrative: bool,
     pub lines: Vec<String>,
 }
 
@@ -37,6 +42,7 @@ pub struct Step {
     place: Range<usize>,
     /// Exit codes that are right, from `exit=1` in the fence; else 0.
     exits: Vec<i32>,
+    varies: Vec<String>,
 }
 
 impl Page {
@@ -56,11 +62,14 @@ impl Page {
     }
 
     fn parse(&mut self) {
-        let mut at = 0;
+        let (mut at, mut varies) = (0, Vec::new());
         while let Some(line) = self.lines.get(at) {
-            if let Some(info) = line.strip_prefix("```") {
+            if let Some(heads) = line.strip_prefix(VARIES) {
+                varies = heads.trim_end_matches("-->").split(',').map(|head| head.trim().to_owned()).collect();
+                at += 1;
+            } else if let Some(info) = line.strip_prefix("```") {
                 let end = self.find(at + 1, |line| line.starts_with("```"));
-                self.add_block(&info.to_owned(), at + 1..end);
+                self.add_block(&info.to_owned(), at + 1..end, &std::mem::take(&mut varies));
                 at = end + 1;
             } else if line.starts_with(SETUP) {
                 let end = self.find(at, |line| line.ends_with("-->"));
@@ -79,19 +88,20 @@ impl Page {
         found.map_or_else(|| panic!("{}:{from}: without end", self.path.display()), |offset| from + offset)
     }
 
-    fn add_block(&mut self, info: &str, inside: Range<usize>) {
+    fn add_block(&mut self, info: &str, inside: Range<usize>, varies: &[String]) {
         let mut words = info.split([' ', ',']).map(str::to_owned);
         let language = words.next().unwrap_or_default();
         let words: Vec<String> = words.collect();
         let lines = self.lines[inside.clone()].to_vec();
-        if language == "console" && !words.iter().any(|word| word == "illustrative") {
-            let exits = words.iter().filter_map(|word| word.strip_prefix("exit=")?.parse().ok()).collect();
-            self.add_steps(inside.clone(), exits);
+        let illustrative = words.iter().any(|word| word == "illustrative");
+        if language == "console" && !illustrative {
+            let exits: Vec<i32> = words.iter().filter_map(|word| word.strip_prefix("exit=")?.parse().ok()).collect();
+            self.add_steps(inside.clone(), &exits, varies);
         }
-        self.blocks.push(Block { line: inside.start, language, lines });
+        self.blocks.push(Block { line: inside.start, language, illustrative, lines });
     }
 
-    fn add_steps(&mut self, inside: Range<usize>, exits: Vec<i32>) {
+    fn add_steps(&mut self, inside: Range<usize>, exits: &[i32], varies: &[String]) {
         let mut at = inside.start;
         while at < inside.end {
             let command = self.lines[at].strip_prefix("$ ");
@@ -105,8 +115,8 @@ impl Page {
             let rest = self.lines[at..inside.end].iter().position(|line| line.starts_with("$ "));
             let end = rest.map_or(inside.end, |offset| at + offset);
             let output = self.lines[at..end].to_vec();
-            let step = Step { line, command, output, place: at..end, exits: exits.clone() };
-            self.script.push(Item::Step(step));
+            let (exits, varies) = (exits.to_vec(), varies.to_vec());
+            self.script.push(Item::Step(Step { line, command, output, place: at..end, exits, varies }));
             at = end;
         }
     }
@@ -130,15 +140,30 @@ impl Step {
         self.command.trim_end().ends_with('&')
     }
 
+    /// Without the lines that vary, and what they go on with.
+    fn steady(&self, text: &str) -> String {
+        let mut varies = false;
+        let lines = text.lines().filter(|line| {
+            if !line.starts_with("          ") {
+                let line = line.trim_start();
+                let mut heads = self.varies.iter().map(String::as_str).chain(ALWAYS);
+                varies = heads.any(|head| line.starts_with(head));
+            }
+            !varies
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     /// What is wrong, in words.
     pub fn judge(&self, done: &Done) -> Option<String> {
-        let right = if self.exits.is_empty() { done.code == Some(0) } else { done.code.is_some_and(|code| code == 0 || self.exits.contains(&code)) };
-        let same = self.is_background() || mask::agree(&self.output.join("\n"), &done.output);
+        let right = done.code.is_some_and(|code| code == 0 || self.exits.contains(&code));
+        let (page, printed) = (self.steady(&self.output.join("\n")), self.steady(&done.output));
+        let same = self.is_background() || mask::agree(&page, &printed);
         if right && same {
             return None;
         }
         let code = done.code.map_or("none".to_owned(), |code| code.to_string());
-        let why = if same { String::new() } else { mask::first_difference(&self.output.join("\n"), &done.output) };
+        let why = if same { String::new() } else { mask::first_difference(&page, &printed) };
         Some(format!("line {}: $ {}\nexit code {code}\n{}{why}\n", self.line, self.command, done.output))
     }
 }

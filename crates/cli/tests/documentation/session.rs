@@ -26,31 +26,26 @@ pub struct Done {
 /// Runs a page; None where it cannot be run here, which has been said.
 pub fn run(page: &Page) -> Option<Vec<Done>> {
     let place = tempfile::tempdir().unwrap();
-    let work = place.path().join("work");
+    let work = place.path().join("project");
     let results = place.path().join("results");
     for folder in [&work, &results, &place.path().join("bin"), &place.path().join("state")] {
         fs::create_dir(folder).unwrap();
     }
     std::os::unix::fs::symlink(root().join("examples"), work.join("examples")).unwrap();
-    fs::write(place.path().join("bin/python"), format!("#!/bin/sh\nexec {} \"$@\"\n", numpy_python()?)).unwrap();
-    make_executable(&place.path().join("bin/python"));
+    std::os::unix::fs::symlink("/usr/bin/python3", place.path().join("bin/python3")).unwrap();
     let script = place.path().join("script");
     fs::write(&script, render_script(page, &results)).unwrap();
-    run_script(&script, &work, place.path());
+    run_script(&script, &work, place.path(), &numpy_folder()?);
     Some((0..page.steps().count()).map(|number| read_done(&results, number, &work)).collect())
 }
 
-fn make_executable(path: &Path) {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 /// `python` of the pages has numpy; `python3` is the machine's own.
-fn numpy_python() -> Option<String> {
+fn numpy_folder() -> Option<String> {
     let script = root().join("crates/cli/tests/programs/science_env.sh");
     let made = Command::new("sh").arg(script).output().unwrap();
     if made.status.success() {
-        return Some(String::from_utf8(made.stdout).unwrap().trim().to_owned());
+        let python = String::from_utf8(made.stdout).unwrap();
+        return python.trim().strip_suffix("/python").map(str::to_owned);
     }
     nilometer_lab::skip("numpy", &String::from_utf8_lossy(&made.stderr));
     None
@@ -75,13 +70,14 @@ fn render_script(page: &Page, results: &Path) -> String {
     script + "kill $(jobs -p) 2> /dev/null\nwait 2> /dev/null\n"
 }
 
-fn run_script(script: &Path, work: &Path, place: &Path) {
+fn run_script(script: &Path, work: &Path, place: &Path, numpy: &str) {
     let nilo = Path::new(env!("CARGO_BIN_EXE_nilo")).parent().unwrap();
-    let path = format!("{}:{}:/usr/local/bin:/usr/bin:/bin", place.join("bin").display(), nilo.display());
+    let path = format!("{}:{}:{numpy}:/usr/bin:/bin", place.join("bin").display(), nilo.display());
     let mut shell = Command::new("bash");
     shell.arg(script).current_dir(work).env("PATH", path).env("HOME", place).env("NO_COLOR", "1");
     shell.env("XDG_STATE_HOME", place.join("state")).env("LC_ALL", "C.UTF-8").env("COLUMNS", "100");
     shell.env("XDG_CACHE_HOME", cache()).env("FIXTURES", root().join("crates/import/fixtures")).env_remove("NILO_DIR").env_remove("NILO_SKIPS");
+    shell.env("OPENBLAS_NUM_THREADS", "1"); // threads that wait for each other take minutes on a busy machine
     shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit()).process_group(0);
     let mut child = shell.spawn().expect("bash");
     let group = child.id();

@@ -158,10 +158,11 @@ pub(crate) fn steps_line(alignment: &Alignment) -> Line {
         format!("{} {}", step.step, figure::signed(Unit::Bytes, step.other_bytes - step.base_bytes))
     };
     let listed = alignment.listed.iter().map(told).collect::<Vec<_>>().join(", ");
-    let part = alignment.part_at.map_or_else(
-        || format!("same levels in all {} steps", alignment.steps),
-        |step| format!("levels part at step {step} and stay apart"),
-    );
+    let part = match (alignment.part_at, alignment.differ) {
+        (Some(step), _) => format!("levels part at step {step} and stay apart"),
+        (None, 0) => format!("same levels in all {} steps", alignment.steps),
+        (None, some) => format!("levels differ at {some} of {} steps, not at the last", alignment.steps),
+    };
     Line::new("steps", format!("{part}; difference at step {listed}"))
 }
 
