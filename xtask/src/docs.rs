@@ -131,7 +131,8 @@ fn check_pages() -> Result<bool> {
 
 fn render_all() -> Result<Vec<(PathBuf, String)>> {
     let root = workspace::root();
-    let page = |page: &Page| Ok((root.join(format!("docs/{}.md", page.name)), render(page, &root.join("bench"))?));
+    let page =
+        |page: &Page| Ok((root.join(format!("docs/{}.md", page.name)), render(page, &root.join("bench"))?));
     PAGES.iter().map(page).collect()
 }
 
@@ -178,17 +179,29 @@ fn render_topic(folder: &str, data: &Value) -> String {
         let measured = bar["measured"].as_f64().map_or("–".to_owned(), |value| figure(value, &limit));
         let _ = writeln!(text, "| {} | {limit} | {measured} | {verdict} |", word("what"));
     }
-    let versions = data["versions"].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join("; ");
+    let versions = data["versions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect::<Vec<_>>()
+        .join("; ");
     let commit = data["commit"].as_str().map(|commit| format!("commit {commit}")).unwrap_or_default();
-    let told = [data["date"].as_str(), data["machine"].as_str(), Some(versions.as_str()), Some(commit.as_str())];
+    let told =
+        [data["date"].as_str(), data["machine"].as_str(), Some(versions.as_str()), Some(commit.as_str())];
     let told = told.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ");
-    let _ = writeln!(text, "\n{told}\n\nReadings and how they were taken: [`bench/{folder}`](../bench/{folder}/README.md)");
+    let _ = writeln!(
+        text,
+        "\n{told}\n\nReadings and how they were taken: [`bench/{folder}`](../bench/{folder}/README.md)"
+    );
     text
 }
 
 /// With the unit that the limit has.
 fn figure(value: f64, limit: &str) -> String {
-    let unit = limit.trim_start_matches(['≤', '≥', ' ']).trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let unit = limit
+        .trim_start_matches(['≤', '≥', ' '])
+        .trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let digits = if value.abs() >= 100.0 || value.fract() == 0.0 { 0 } else { 3 };
     format!("{value:.digits$}{unit}")
 }

@@ -14,9 +14,11 @@ const VERSION: &str = "0.5.4";
 pub fn build() -> Result<bool> {
     let Some(mdbook) = ensure()? else { return Ok(false) };
     let out = workspace::read_target_dir()?.join("book");
-    let made = Command::new(mdbook).arg("build").arg(workspace::root()).arg("--dest-dir").arg(&out).output()?;
+    let made =
+        Command::new(mdbook).arg("build").arg(workspace::root()).arg("--dest-dir").arg(&out).output()?;
     let said = String::from_utf8_lossy(&made.stderr);
-    let complaints: Vec<&str> = said.lines().filter(|line| line.contains("WARN") || line.contains("ERROR")).collect();
+    let complaints: Vec<&str> =
+        said.lines().filter(|line| line.contains("WARN") || line.contains("ERROR")).collect();
     if !made.status.success() || !complaints.is_empty() {
         println!("mdbook: {}", said.trim());
         return Ok(false);
@@ -37,7 +39,9 @@ fn ensure() -> Result<Option<PathBuf>> {
 
 fn install(folder: &Path) -> Result<bool> {
     let mut cargo = workspace::cargo();
-    cargo.args(["install", "--locked", "--no-default-features", &format!("mdbook@{VERSION}"), "--root"]).arg(folder);
+    cargo
+        .args(["install", "--locked", "--no-default-features", &format!("mdbook@{VERSION}"), "--root"])
+        .arg(folder);
     // Its own folder: the workspace's flags and target are not for it.
     cargo.current_dir(folder.parent().context("a folder below the cache")?);
     Ok(cargo.status().context("cannot start cargo install")?.success())

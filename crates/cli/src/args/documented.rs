@@ -57,14 +57,18 @@ fn words(line: &str) -> Option<Vec<String>> {
     all.push(word);
     let start = all.iter().position(|word| word == "nilo")?;
     let ends = ["|", "||", "&&", ">", "2>", "&", ";", ">>"];
-    let words: Vec<String> = all[start..].iter().take_while(|word| !ends.contains(&word.as_str())).cloned().collect();
-    let pattern = words.iter().any(|word| word.contains(['…', '[', '|']) || word == "VERB" || word == "=" || word == "\\");
+    let words: Vec<String> =
+        all[start..].iter().take_while(|word| !ends.contains(&word.as_str())).cloned().collect();
+    let pattern = words
+        .iter()
+        .any(|word| word.contains(['…', '[', '|']) || word == "VERB" || word == "=" || word == "\\");
     (words.len() > 1 && !pattern).then(|| words.into_iter().filter(|word| !word.is_empty()).collect())
 }
 
 /// A sentence may name a verb or an option without its value.
 fn is_wrong(error: &clap::Error) -> bool {
-    let short = error.kind() == ErrorKind::MissingRequiredArgument || error.to_string().contains("none was supplied");
+    let short =
+        error.kind() == ErrorKind::MissingRequiredArgument || error.to_string().contains("none was supplied");
     error.use_stderr() && !short
 }
 

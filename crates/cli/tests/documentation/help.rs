@@ -10,7 +10,8 @@ fn help(words: &[&str]) -> String {
 
 /// Indented words that begin the lines of a section.
 fn verbs(help: &str) -> Vec<String> {
-    let section = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let section =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     let rows = section.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     rows.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }

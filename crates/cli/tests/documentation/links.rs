@@ -10,8 +10,14 @@ use regex::Regex;
 use crate::{pages_found, root};
 
 /// Pages outside docs/ that link to it, or that it links to.
-const OTHERS: [&str; 6] =
-    ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md", "examples/README.md", "docs/SUMMARY.md"];
+const OTHERS: [&str; 6] = [
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "bench/README.md",
+    "examples/README.md",
+    "docs/SUMMARY.md",
+];
 
 static LINK: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\]\(([^)\s]+)\)").unwrap());
 static CODE: LazyLock<Regex> = LazyLock::new(|| Regex::new("`[^`\n]*`").unwrap());

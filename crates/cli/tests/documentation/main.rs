@@ -114,8 +114,8 @@ fn every_page_is_run() {
 const SHAPE: [&str; 7] = ["Question", "Command", "Output", "Cost", "Caveats", "How it works", "Permissions"];
 
 const VERBS: [&str; 17] = [
-    "allocs", "attach", "compare", "demo", "doctor", "export", "fleet", "heap", "import", "leak", "metrics", "mode", "pages",
-    "report", "run", "sweep", "top",
+    "allocs", "attach", "compare", "demo", "doctor", "export", "fleet", "heap", "import", "leak", "metrics",
+    "mode", "pages", "report", "run", "sweep", "top",
 ];
 
 #[test]
@@ -139,7 +139,11 @@ fn every_block_says_what_it_is() {
             let shown = block.language != "text" || block.illustrative;
             assert!(shown, "{path}:{}: `text` is `text illustrative`, or what a command prints", block.line);
             let is_console = block.language == "console";
-            assert!(is_console == commands, "{path}:{}: a block with `$ ` is `console`, no other is", block.line);
+            assert!(
+                is_console == commands,
+                "{path}:{}: a block with `$ ` is `console`, no other is",
+                block.line
+            );
         }
     }
 }

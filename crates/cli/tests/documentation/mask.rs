@@ -35,7 +35,8 @@ pub fn agree(page: &str, printed: &str) -> bool {
 
 /// How many words of the page were found before it went wrong, and where in the output that was.
 fn unmatched(page: &str, printed: &str) -> Option<(usize, usize)> {
-    let (page, printed) = (words(page), words(printed).into_iter().filter(|word| word != ANYTHING).collect::<Vec<_>>());
+    let (page, printed) =
+        (words(page), words(printed).into_iter().filter(|word| word != ANYTHING).collect::<Vec<_>>());
     let parts: Vec<&[String]> = page.split(|word| word == ANYTHING).collect();
     let (mut at, mut seen) = (0, 0);
     for (number, part) in parts.iter().enumerate() {

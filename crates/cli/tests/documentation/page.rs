@@ -65,7 +65,8 @@ impl Page {
         let (mut at, mut varies) = (0, Vec::new());
         while let Some(line) = self.lines.get(at) {
             if let Some(heads) = line.strip_prefix(VARIES) {
-                varies = heads.trim_end_matches("-->").split(',').map(|head| head.trim().to_owned()).collect();
+                varies =
+                    heads.trim_end_matches("-->").split(',').map(|head| head.trim().to_owned()).collect();
                 at += 1;
             } else if let Some(info) = line.strip_prefix("```") {
                 let end = self.find(at + 1, |line| line.starts_with("```"));
@@ -95,7 +96,8 @@ impl Page {
         let lines = self.lines[inside.clone()].to_vec();
         let illustrative = words.iter().any(|word| word == "illustrative");
         if language == "console" && !illustrative {
-            let exits: Vec<i32> = words.iter().filter_map(|word| word.strip_prefix("exit=")?.parse().ok()).collect();
+            let exits: Vec<i32> =
+                words.iter().filter_map(|word| word.strip_prefix("exit=")?.parse().ok()).collect();
             self.add_steps(inside.clone(), &exits, varies);
         }
         self.blocks.push(Block { line: inside.start, language, illustrative, lines });

@@ -57,7 +57,7 @@ fn render_script(page: &Page, results: &Path) -> String {
     for item in &page.script {
         match item {
             Item::Setup(commands) => {
-                let _ = writeln!(script, "{commands}");
+                let _ = writeln!(script, "{}", commands.replace("4711", "$PID"));
             }
             Item::Step(step) => {
                 let out = results.join(number.to_string());
@@ -76,7 +76,11 @@ fn run_script(script: &Path, work: &Path, place: &Path, numpy: &str) {
     let mut shell = Command::new("bash");
     shell.arg(script).current_dir(work).env("PATH", path).env("HOME", place).env("NO_COLOR", "1");
     shell.env("XDG_STATE_HOME", place.join("state")).env("LC_ALL", "C.UTF-8").env("COLUMNS", "100");
-    shell.env("XDG_CACHE_HOME", cache()).env("FIXTURES", root().join("crates/import/fixtures")).env_remove("NILO_DIR").env_remove("NILO_SKIPS");
+    shell
+        .env("XDG_CACHE_HOME", cache())
+        .env("FIXTURES", root().join("crates/import/fixtures"))
+        .env_remove("NILO_DIR")
+        .env_remove("NILO_SKIPS");
     shell.env("OPENBLAS_NUM_THREADS", "1"); // threads that wait for each other take minutes on a busy machine
     shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit()).process_group(0);
     let mut child = shell.spawn().expect("bash");

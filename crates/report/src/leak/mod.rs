@@ -173,6 +173,10 @@ fn smallest(leak: &Leak) -> Option<Line> {
 
 fn longer(leak: &Leak) -> Option<Line> {
     let longer = leak.longer_s?;
+    if let Some(last) = leak.runs.last().filter(|last| last.start_s + last.seconds > 0.0) {
+        let runs = leak.runs.len() as f64 * longer / (last.start_s + last.seconds);
+        return Some(Line::new("to tell", format!("run it more often: --repeat {}", runs.ceil())));
+    }
     Some(Line::new("to tell", format!("watch it for about {}", text::duration(longer))))
 }
 

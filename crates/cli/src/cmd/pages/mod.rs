@@ -4,6 +4,7 @@ mod keep;
 mod refusal;
 mod target;
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -97,7 +98,7 @@ fn record(args: &PagesArgs, pid: Option<i32>) -> Result<ExitCode, Failure> {
     let mut kept = args.output.as_deref().map(|path| Kept::create(path, args.force)).transpose()?;
     let (mut target, mut waiter) = target::prepare(args, pid)?;
     let choice = choose(target.pid, &options).map_err(|error| refusal::of(target.pid, error))?;
-    let mut about = about(target.pid, &choice, &options);
+    let mut about = about(target.pid, &args.command, &choice, &options);
     if args.how.no_thp {
         about.notes.push("huge pages were off (--no-thp): slower by what they would have saved".into());
     }
@@ -148,8 +149,11 @@ fn options(args: &PagesArgs, is_command: bool) -> PageOptions {
     }
 }
 
-fn about(pid: i32, choice: &Choice, options: &PageOptions) -> About {
-    let arguments = Proc::default().read_arguments(pid).unwrap_or_default();
+/// A command that was just started may not have its own arguments yet.
+fn about(pid: i32, command: &[OsString], choice: &Choice, options: &PageOptions) -> About {
+    let typed: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let arguments =
+        if typed.is_empty() { Proc::default().read_arguments(pid).unwrap_or_default() } else { typed };
     About {
         command: mask_arguments(&arguments).join(" "),
         kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
