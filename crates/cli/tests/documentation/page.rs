@@ -142,16 +142,16 @@ impl Step {
         self.command.trim_end().ends_with('&')
     }
 
-    /// Without the lines that vary, and what they go on with.
+    /// Without the lines that vary, and what they go on with (further to the right).
     fn steady(&self, text: &str) -> String {
-        let mut varies = false;
+        let mut varies = None;
         let lines = text.lines().filter(|line| {
-            if !line.starts_with("          ") {
-                let line = line.trim_start();
+            let (told, indent) = (line.trim_start(), line.len() - line.trim_start().len());
+            if varies.is_none_or(|head| indent <= head + 2) {
                 let mut heads = self.varies.iter().map(String::as_str).chain(ALWAYS);
-                varies = heads.any(|head| line.starts_with(head));
+                varies = heads.any(|head| told.starts_with(head)).then_some(indent);
             }
-            !varies
+            varies.is_none()
         });
         lines.collect::<Vec<_>>().join("\n")
     }
