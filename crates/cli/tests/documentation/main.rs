@@ -64,7 +64,7 @@ pages! {
     whence: "docs/where.md",
 }
 
-pub fn root() -> PathBuf {
+fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 

@@ -48,13 +48,11 @@ fn unmatched(page: &str, printed: &str) -> Option<(usize, usize)> {
         };
         let until = if first { from } else { latest.unwrap_or(0) };
         let found = (from..=until).find(|&from| printed.get(from..from + part.len()) == Some(part));
-        match found {
-            Some(from) => at = from + part.len(),
-            None => {
-                let same = common(part, printed.get(from..).unwrap_or_default());
-                return Some((seen + same, from + same));
-            }
-        }
+        let Some(from) = found else {
+            let same = common(part, printed.get(from..).unwrap_or_default());
+            return Some((seen + same, from + same));
+        };
+        at = from + part.len();
         seen += part.len() + 1;
     }
     (at < printed.len()).then_some((page.len(), at))

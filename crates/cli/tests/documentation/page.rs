@@ -68,9 +68,9 @@ impl Page {
                 varies =
                     heads.trim_end_matches("-->").split(',').map(|head| head.trim().to_owned()).collect();
                 at += 1;
-            } else if let Some(info) = line.strip_prefix("```") {
+            } else if let Some(info) = line.strip_prefix("```").map(str::to_owned) {
                 let end = self.find(at + 1, |line| line.starts_with("```"));
-                self.add_block(&info.to_owned(), at + 1..end, &std::mem::take(&mut varies));
+                self.add_block(&info, at + 1..end, &std::mem::take(&mut varies));
                 at = end + 1;
             } else if line.starts_with(SETUP) {
                 let end = self.find(at, |line| line.ends_with("-->"));
