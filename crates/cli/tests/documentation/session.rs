@@ -41,14 +41,8 @@ pub fn run(page: &Page) -> Option<Vec<Done>> {
 
 /// `python` of the pages has numpy; `python3` is the machine's own.
 fn numpy_folder() -> Option<String> {
-    let script = root().join("crates/cli/tests/programs/science_env.sh");
-    let made = Command::new("sh").arg(script).output().unwrap();
-    if made.status.success() {
-        let python = String::from_utf8(made.stdout).unwrap();
-        return python.trim().strip_suffix("/python").map(str::to_owned);
-    }
-    nilometer_lab::skip("numpy", &String::from_utf8_lossy(&made.stderr));
-    None
+    let python = nilometer_lab::environment(&["science"])?;
+    python.strip_suffix("/python").map(str::to_owned)
 }
 
 fn render_script(page: &Page, results: &Path) -> String {
