@@ -227,7 +227,8 @@ fn trend_over_time(points: &[XY], slack: f64, steps: usize) -> Trend {
     if points.len() >= LEAST_LEVELS && span_s >= LEAST_SPAN_S {
         return growth::trend_of_memory(points, slack);
     }
-    let seen = format!("only {} samples in {span_s:.1} s", points.len());
+    let samples = if points.len() == 1 { "sample" } else { "samples" };
+    let seen = format!("only {} {samples} in {span_s:.1} s", points.len());
     let reason = match steps {
         0 => format!("{seen} and no steps"),
         1 => format!("{seen} and one step"),

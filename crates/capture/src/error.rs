@@ -23,12 +23,20 @@ pub enum Error {
     Store(String),
 }
 
+/// What to try where a program is not there. Debian and Ubuntu have no `python`.
+pub fn not_found_hint(program: &str) -> String {
+    if program == "python" {
+        return "it may be called python3 here:  command -v python3".into();
+    }
+    format!("is `{program}` spelt right and on PATH?  command -v {program}")
+}
+
 impl Error {
     /// What to try next, if there is something.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Exec { command, source } if source.kind() == std::io::ErrorKind::NotFound => {
-                Some(format!("is `{command}` spelt right and on PATH?  command -v {command}"))
+                Some(not_found_hint(command))
             }
             Self::Exec { command, source } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 Some(format!("make it executable, or name its interpreter:  chmod +x {command}"))

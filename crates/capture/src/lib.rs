@@ -47,5 +47,5 @@ mod error;
 mod session;
 mod standstill;
 
-pub use error::Error;
+pub use error::{Error, not_found_hint};
 pub use options::Options;

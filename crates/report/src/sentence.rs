@@ -315,13 +315,18 @@ fn doubts(run: &Run) -> Vec<Line> {
 
 fn cost(run: &Run) -> Option<Line> {
     let cost = run.cost?;
-    let share = if run.duration_s > 0.0 { cost.cpu_s / run.duration_s } else { 0.0 };
+    // Of a run that is shorter than our own start a share means nothing.
+    let used = if run.duration_s < 1.0 {
+        format!("{} of CPU", text::duration(cost.cpu_s))
+    } else {
+        format!("{} of a core", text::percent(cost.cpu_s / run.duration_s))
+    };
     let pause = if cost.pause_s > 0.0 {
         format!("paused {}", text::duration(cost.pause_s))
     } else {
         "no pause".into()
     };
-    let sentence = format!("{} of a core, {}, {pause}", text::percent(share), text::bytes(cost.rss_bytes));
+    let sentence = format!("{used}, {}, {pause}", text::bytes(cost.rss_bytes));
     Some(Line { tone: Tone::Faint, ..Line::new("cost", sentence) })
 }
 

@@ -31,6 +31,7 @@ use nilometer_capture::stop_after::StopAfter;
 use nilometer_capture::watchdog::Amount;
 
 use crate::cmd::exit;
+use crate::talk;
 use value::{
     parse_amount, parse_duration, parse_every, parse_interval, parse_percent, parse_size, parse_stop_after,
 };
@@ -66,12 +67,23 @@ pub fn parse() -> Result<Cli, u8> {
     Cli::try_parse().map_err(|error| {
         let _ = error.print();
         let verb = std::env::args().nth(1);
+        if let Some(example) = verb.as_deref().filter(|_| error.use_stderr()).and_then(first_example) {
+            talk::talk(&format!("\nhint: for example:  {example}\n"));
+        }
         match verb.as_deref() {
             _ if !error.use_stderr() => 0,
             Some("run" | "attach") => exit::OURS,
             _ => exit::USAGE,
         }
     })
+}
+
+/// What the help of a verb opens with, without what it is for.
+fn first_example(verb: &str) -> Option<String> {
+    let command = Cli::command();
+    let help = command.find_subcommand(verb)?.get_before_help()?.to_string();
+    let line = help.lines().map(str::trim).find(|line| line.starts_with("nilo "))?;
+    line.split("   ").next().map(str::to_owned)
 }
 
 /// Whether there is such a verb.

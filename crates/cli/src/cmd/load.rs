@@ -78,8 +78,12 @@ pub fn resolve_any(word: Option<&str>) -> Result<PathBuf, Failure> {
     };
     let runs = all_runs(&Places::from_environment());
     let Some(run) = runs.get(position - 1) else {
-        return Err(Failure::from(anyhow::anyhow!("there are {} runs here, not {position}", runs.len()))
-            .hint("make one:  nilo run -- python train.py"));
+        let there = match runs.len() {
+            0 => "there is no run here".to_owned(),
+            1 => format!("there is one run here, not {position}"),
+            runs => format!("there are {runs} runs here, not {position}"),
+        };
+        return Err(Failure::from(anyhow::anyhow!(there)).hint("make one:  nilo run -- python train.py"));
     };
     if word.is_none() {
         talk::say(&format!("using {}", run.path.display()));

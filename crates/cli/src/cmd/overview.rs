@@ -79,17 +79,17 @@ fn processes(proc: &Proc, style: &Style) -> String {
         "Python processes".into()
     };
     let rows: String = found.iter().take(MOST).map(|shown| row(shown, style)).collect();
-    format!("{heading}\n{:>8} {:>9} {:>9} {:>8}  command\n{rows}\n", "pid", "RSS", "anon", "running")
+    format!("{heading}\n{:>8} {:>9} {:>9} {:>9}  command\n{rows}\n", "pid", "RSS", "anon", "running")
 }
 
 fn row(shown: &Shown, style: &Style) -> String {
-    const BEFORE: usize = 39;
+    const BEFORE: usize = 40;
     let size = |kib: u64| text::bytes(kib.saturating_mul(1024));
     let other = if shown.mine { "" } else { "(another user's) " };
     let command =
         style.shorten(&style.safe(&format!("{other}{}", shown.command)), style.width.saturating_sub(BEFORE));
     format!(
-        "{:>8} {:>9} {:>9} {:>8}  {command}\n",
+        "{:>8} {:>9} {:>9} {:>9}  {command}\n",
         shown.pid,
         size(shown.rss_kib),
         shown.anon_kib.map_or_else(|| "-".into(), size),

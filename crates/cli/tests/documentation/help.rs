@@ -37,3 +37,17 @@ fn every_verb_is_in_the_readme_and_has_a_page() {
         assert!(readme.contains(&format!("nilo {verb}")), "{verb} is not in README.md");
     }
 }
+
+#[test]
+fn a_wrong_command_line_is_answered_with_an_example() {
+    for (words, example) in [
+        (vec!["heap"], "nilo heap 4711"),
+        (vec!["export", "@last"], "nilo export @last --format csv > run.csv"),
+        (vec!["run"], "nilo run -- python train.py --epochs 3"),
+        (vec!["leak", "--no-such-option"], "nilo leak -- python train.py"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_nilo")).args(&words).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.ends_with(&format!("hint: for example:  {example}\n")), "{words:?}: {said}");
+    }
+}

@@ -64,7 +64,7 @@ fn not_started(program: &std::ffi::OsStr, error: std::io::Error) -> Failure {
     };
     let name = program.to_string_lossy().into_owned();
     let sentence = anyhow::Error::from(error).context(format!("cannot run `{name}`"));
-    let hint = format!("is `{name}` spelt right and on PATH?  command -v {name}");
+    let hint = nilometer_capture::not_found_hint(&name);
     Failure { code, error: sentence, hint: Some(hint) }
 }
 
