@@ -2,7 +2,7 @@
 //! in a small kernel of our own under qemu.
 //!
 //! The kernel is built once and kept outside the tree; the guest's only file system is an initramfs with busybox,
-//! a static `nilo`, and this program as the one that runs the cases ([`inside`]). The verdict comes over the
+//! `nilo` as the tests have it, and this program as the one that runs the cases ([`inside`]). The verdict comes over the
 //! serial port: without its last line the guest has failed, whatever it said before. Always emulated, never KVM.
 
 mod boot;

@@ -128,7 +128,7 @@ fn check_code(steps: &mut Steps, quick: bool) -> Result<()> {
 }
 
 /// Compiles with the runner's own selection, so that the tests compile nothing again.
-fn build() -> Result<bool> {
+pub fn build() -> Result<bool> {
     let mut command = workspace::cargo();
     if has_nextest() {
         command.args(["nextest", "run", "--workspace", "--no-run"]);

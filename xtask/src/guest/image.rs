@@ -1,4 +1,4 @@
-//! The initramfs: busybox, a static `nilo`, the programs of the cases, and nothing else.
+//! The initramfs: busybox, `nilo`, the programs of the cases, and nothing else.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -8,9 +8,8 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 
 use super::package::{BUSYBOX, PYTHON};
-use crate::workspace;
+use crate::{test, workspace};
 
-const TARGET: &str = "x86_64-unknown-linux-gnu";
 const INIT: &str = include_str!("../../guest/init.sh");
 /// Programs of the cases, compiled to the last part of their names.
 const PROGRAMS: &[&str] = &[
@@ -32,10 +31,8 @@ pub fn build(place: &Path) -> Result<PathBuf> {
     for directory in ["bin", "proc", "sys", "dev", "tmp", "etc", "root", "home/user"] {
         fs::create_dir_all(root.join(directory))?;
     }
-    let built = build_static(place)?;
     let bin = root.join("bin");
-    install(&built.join("nilo"), &bin.join("nilo"))?;
-    install(&built.join("xtask"), &bin.join("cases"))?;
+    install_ours(&root)?;
     install(Path::new(BUSYBOX), &bin.join("busybox"))?;
     symlink("busybox", bin.join("sh"))?; // for init.sh, which makes the others
     for source in PROGRAMS {
@@ -48,17 +45,23 @@ pub fn build(place: &Path) -> Result<PathBuf> {
     pack(&root, &place.join("initramfs.cpio"))
 }
 
-/// `nilo` and this program, needing no library of the guest.
-fn build_static(place: &Path) -> Result<PathBuf> {
-    let mut cargo = workspace::cargo();
-    cargo.args(["build", "--quiet", "--package", "nilometer", "--package", "xtask", "--target", TARGET]);
-    cargo.env("RUSTFLAGS", "-C target-feature=+crt-static").env_remove("CARGO_ENCODED_RUSTFLAGS");
-    cargo.env("CARGO_TARGET_DIR", place).env_remove("CARGO_BUILD_TARGET");
-    // Emulated, so some optimisation pays; nobody debugs it there.
-    cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("CARGO_PROFILE_DEV_DEBUG", "0");
-    cargo.env("CARGO_PROFILE_DEV_STRIP", "symbols");
-    succeed(&mut cargo)?;
-    Ok(place.join(TARGET).join("debug"))
+/// `nilo` as the tests have it, and this program as the one that runs the cases; what they need beside them.
+fn install_ours(root: &Path) -> Result<()> {
+    ensure!(test::build()?, "nilo cannot be built");
+    let nilo = workspace::read_target_dir()?.join("debug/nilo");
+    let ours = std::env::current_exe().context("this program has no path")?;
+    for (from, name) in [(nilo, "nilo"), (ours, "cases")] {
+        strip(&from, &root.join("bin").join(name))?;
+        for library in libraries_of(&from)? {
+            install(&library, &below(root, &library)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// A copy without what only a debugger reads: the guest has little memory.
+fn strip(from: &Path, to: &Path) -> Result<()> {
+    succeed(Command::new("strip").arg("-o").arg(to).arg(from))
 }
 
 /// The system's interpreter with the libraries it needs and as much of its own as it starts with.

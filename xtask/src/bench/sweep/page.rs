@@ -12,8 +12,8 @@ pub fn render(quick: bool, readings: &[Reading], bars: &[Bar]) -> Result<String>
     Ok(format!(
         "# Laws against held-out sizes, {date}\n\n{warning}Machine: {machine}  \nCommit: {commit}  \n\
          Repeat with: `cargo xtask bench sweep`\n\n\
-         Each training is swept over five sizes (`nilo sweep --set`); two others, one inside the range and one beyond it, are \
-         asked of the law (`--predict`) and then run. `nilo sweep --find` searches the largest size under a limit.\n\n\
+         Each training is swept over five sizes (`nilo sweep --set … --repeat 3`); two others, one inside the range and one beyond it, are \
+         asked of the law (`--predict`) and then run three times: the median is compared, the extremes stand beside it. `nilo sweep --find` searches the largest size under a limit.\n\n\
          ## Bars\n\n{bars}\n## Held-out sizes\n\n{held_out}\n## Searches\n\n{searches}",
         date = machine::read_date()?,
         machine = machine::read_machine()?,
@@ -28,8 +28,14 @@ fn mib(bytes: f64) -> String {
     format!("{:.1}", bytes / f64::from(1 << 20))
 }
 
+fn spread(held_out: &super::HeldOut) -> String {
+    let ends = held_out.needed.first().zip(held_out.needed.last());
+    let ends = ends.map(|(low, high)| format!(" ({}–{})", mib(*low), mib(*high)));
+    mib(held_out.median()) + &ends.unwrap_or_default()
+}
+
 fn held_out(readings: &[Reading]) -> String {
-    let head = "| training | law of the peak | size | told MiB | 95 % MiB | needed MiB | error | inside |\n|---|---|---:|---:|---:|---:|---:|---|\n";
+    let head = "| training | law of the peak | size | told MiB | 95 % MiB | needed MiB (of three) | error | inside |\n|---|---|---:|---:|---:|---:|---:|---|\n";
     let rows =
         readings.iter().flat_map(|reading| reading.held_out.iter().map(move |held_out| (reading, held_out)));
     let row = |(reading, held_out): (&Reading, &super::HeldOut)| {
@@ -41,7 +47,7 @@ fn held_out(readings: &[Reading]) -> String {
             mib(held_out.told),
             mib(held_out.low),
             mib(held_out.high),
-            mib(held_out.needed),
+            spread(held_out),
             held_out.error() * 100.0,
             if held_out.is_inside() { "yes" } else { "**no**" }
         )
