@@ -12,7 +12,7 @@ const SETUP: &str = "<!-- run:";
 /// `<!-- varies: made of, note -->`: lines that begin so are not compared in the next block.
 const VARIES: &str = "<!-- varies:";
 /// Lines that vary with the machine and its load, in every block.
-const ALWAYS: [&str; 3] = ["made of", "limit", "doubt"];
+const ALWAYS: [&str; 4] = ["made of", "limit", "doubt", "after"];
 
 pub struct Page {
     path: PathBuf,
