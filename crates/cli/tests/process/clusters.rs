@@ -120,9 +120,11 @@ fn configuration(lab: &Lab) -> String {
         "ClusterName=nilo\nSlurmctldHost={host}\nAuthType=auth/munge\nAuthInfo=socket={}\nSlurmUser=root\nSlurmdUser=root\n\
          SlurmctldPort={port}\nSlurmdPort={}\nStateSaveLocation={}\nSlurmdSpoolDir={}\nSlurmctldPidFile={}\nSlurmdPidFile={}\n\
          SlurmctldLogFile={}\nSlurmdLogFile={}\nProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n\
-         PropagateResourceLimits=NONE\nSelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\nReturnToService=2\n\
+         PropagateResourceLimits=NONE\nSelectType=select/cons_tres\nSelectTypeParameters=CR_CPU_Memory\nReturnToService=2\n\
+         DefMemPerNode=1000\nJobAcctGatherType=jobacct_gather/linux\nJobAcctGatherFrequency=task=1\n\
+         JobAcctGatherParams=OverMemoryKill\nKillWait=2\n\
          MpiDefault=none\nMailProg=/bin/true\nSchedulerParameters=sched_min_interval=50000,batch_sched_delay=0,sched_interval=1\n\
-         NodeName={host} CPUs=2 State=UNKNOWN\nPartitionName=test Nodes={host} Default=YES MaxTime=10 State=UP\n",
+         NodeName={host} CPUs=2 RealMemory=4000 State=UNKNOWN\nPartitionName=test Nodes={host} Default=YES MaxTime=10 State=UP\n",
         at("munge.sock"),
         port + 1,
         at("state"),
@@ -192,6 +194,30 @@ fn slurm_tells_ranks_and_runs_a_sweep_as_one_array_job() {
     drop(slurm);
 }
 
+/// Holds so many MiB; then ends at once, or waits to be ended.
+const HOLDS: &str = "import signal, sys; signal.alarm(100); held = bytearray(b'a') * (int(sys.argv[1]) << 20); \
+                     len(held) > 20 << 20 and signal.pause()";
+
+#[test]
+fn what_slurm_kills_is_a_result() {
+    let lab = Lab::new();
+    let Some(slurm) = Slurm::start(&lab) else { return };
+    let mut nilo = launcher(&lab, nilo_binary());
+    nilo.args(["sweep", "--set", "batch=10,300", "--json", "-o", "there.sweep", "--on", "slurm"]);
+    nilo.args(["--submit=--mem=150M", "--", python(), "-c", HOLDS, "{batch}"]).env("SLURM_CONF", &slurm.conf);
+    let output = finish(&mut nilo);
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    validate(nilometer_report::sweep::SCHEMA, &document);
+    let points = document["points"].as_array().expect("points");
+    let told: Vec<(f64, &str)> = points
+        .iter()
+        .filter_map(|p| Some((p["params"]["batch"].as_f64()?, p["outcome"].as_str()?)))
+        .collect();
+    assert_eq!(told, [(10.0, "ok"), (300.0, "oom")], "{document:#}{}", text(&output.stderr));
+    assert!(points[1]["evidence"].to_string().contains("exceeded memory limit"), "{document:#}");
+    drop(slurm);
+}
+
 /// The interpreter that has Ray.
 fn ray() -> Option<String> {
     nilometer_lab::environment(&["ray"])
@@ -222,6 +248,60 @@ fn ray_runs_a_sweep_as_tasks() {
     let (output, document) =
         sweep(&lab, &["--on", "ray", "--python", &python, "--limit", "300M"], "batch=10,30,60", &pairs);
     assert_table(&output, &document);
+}
+
+/// A cluster that was there before; it ends, with all that it started, when it is asked to.
+struct RayCluster(Child);
+
+impl RayCluster {
+    fn start(lab: &Lab, python: &str, port: u32) -> Self {
+        let mut ray = Command::new(python);
+        ray.args([
+            "-m",
+            "ray.scripts.scripts",
+            "start",
+            "--head",
+            "--block",
+            "--num-cpus=2",
+            "--include-dashboard=false",
+        ]);
+        ray.arg(format!("--port={port}"));
+        ray.args(["--object-store-memory=100000000", "--disable-usage-stats"]).envs(ray_variables(lab));
+        // Where others look for a cluster of this machine there must be none.
+        ray.env("RAY_TMPDIR", lab.path(""));
+        ray.current_dir(lab.path("")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let cluster = Self(ray.spawn().expect("ray"));
+        wait_until("ray listens", || is_open(port));
+        cluster
+    }
+}
+
+fn is_open(port: u32) -> bool {
+    std::net::TcpStream::connect(("127.0.0.1", port as u16)).is_ok()
+}
+
+impl Drop for RayCluster {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_cluster_of_ray_that_is_there_runs_a_sweep() {
+    let Some(python) = ray() else { return };
+    let lab = Lab::new();
+    let port = 30_000 + std::process::id() % 2_500;
+    let cluster = RayCluster::start(&lab, &python, port);
+    let variables = ray_variables(&lab);
+    let pairs: Vec<(&str, &str)> =
+        variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let on = format!("ray=127.0.0.1:{port}");
+    let options = ["--on", &on, "--python", &python, "--limit", "300M"];
+    let (output, document) = sweep(&lab, &options, "batch=10,30,60", &pairs);
+    assert_table(&output, &document);
+    assert!(is_open(port), "it goes on after the sweep");
+    drop(cluster);
 }
 
 #[test]

@@ -8,7 +8,7 @@ nilo, python = sys.argv[1:3]
 os.makedirs("runs", exist_ok=True)
 here = os.path.abspath("runs")
 environment = {"py_executable": f"{nilo} run -q -- {python}", "env_vars": {"NILO_DIR": here}}
-ray.init(num_cpus=2, include_dashboard=False, object_store_memory=80_000_000, runtime_env=environment)
+ray.init("local", num_cpus=2, include_dashboard=False, object_store_memory=80_000_000, runtime_env=environment)
 
 
 @ray.remote

@@ -34,8 +34,10 @@ pub struct Kept {
     pub directory: PathBuf,
     pub params: Point,
     pub repeat: u32,
-    /// How a scheduler ended it before anything was recorded.
-    pub unrecorded: Option<String>,
+    /// Nothing was recorded: it was ended before it began.
+    pub unrecorded: bool,
+    /// How a scheduler ended it.
+    pub ended_by: Option<String>,
 }
 
 /// Where the command's output went.
@@ -61,10 +63,10 @@ pub fn list(directory: &Path) -> Vec<Kept> {
 fn read_label(directory: PathBuf) -> Option<Kept> {
     let label: Label = serde_json::from_slice(&std::fs::read(directory.join(POINT_FILE)).ok()?).ok()?;
     let manifest = Manifest::read(&directory).ok();
-    let unrecorded = label.ended.clone().filter(|_| manifest.is_none());
+    let unrecorded = manifest.is_none();
     let ended = manifest.is_some_and(|manifest| manifest.end.is_some()) || label.ended.is_some();
     let params = label.params.iter().map(|(name, text)| (name.clone(), Value::new(text))).collect();
-    ended.then_some(Kept { directory, params, repeat: label.repeat, unrecorded })
+    ended.then_some(Kept { directory, params, repeat: label.repeat, unrecorded, ended_by: label.ended })
 }
 
 /// A run that somebody else is still recording: its process lives.
@@ -80,13 +82,15 @@ fn is_nilo(pid: i32) -> bool {
 }
 
 pub fn point(kept: &Kept, at: &[At]) -> Result<PointRun, Failure> {
-    if let Some(how) = &kept.unrecorded {
+    if let Some(how) = kept.ended_by.as_ref().filter(|_| kept.unrecorded) {
         let saved = load::short_path(&kept.directory);
         return Ok(sweep::unrecorded(kept.params.clone(), kept.repeat, how, saved, at));
     }
     let run = load::model(&kept.directory)?;
     let said = read_tail(&output_of(&kept.directory));
-    Ok(sweep::point(kept.params.clone(), kept.repeat, &run, &said, at))
+    let mut point = sweep::point(kept.params.clone(), kept.repeat, &run, &said, at);
+    point.evidence.extend(kept.ended_by.iter().map(|how| format!("its scheduler ended it: {how}")));
+    Ok(point)
 }
 
 pub fn read_tail(path: &Path) -> String {

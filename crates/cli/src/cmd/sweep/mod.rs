@@ -270,7 +270,8 @@ impl Work {
         }
         kept::label(&directory, params, repeat, None)
             .with_context(|| format!("cannot write {}", directory.display()))?;
-        let kept = kept::Kept { directory, params: params.clone(), repeat, unrecorded: None };
+        let kept =
+            kept::Kept { directory, params: params.clone(), repeat, unrecorded: false, ended_by: None };
         let run = kept::point(&kept, &[])?;
         self.progress.end(&run, &output);
         self.runs.push(run);

@@ -33,7 +33,9 @@ def run(task, directory):
     return done.returncode
 
 
-ray.init(address=plan["address"], log_to_driver=False, include_dashboard=False if plan["address"] is None else None)
+# Left alone, Ray would join whatever cluster it finds on this machine, perhaps one that has ended.
+address = plan["address"] or os.environ.get("RAY_ADDRESS") or "local"
+ray.init(address=address, log_to_driver=False, include_dashboard=False if address == "local" else None)
 options = {"num_cpus": 1, "max_retries": 0}
 if plan["memory"]:
     options["memory"] = plan["memory"]
