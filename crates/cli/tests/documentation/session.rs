@@ -12,7 +12,7 @@ use crate::page::{Item, Page};
 use crate::root;
 
 /// Less than the runner's own, so that what was printed until then is shown.
-const DEADLINE: Duration = Duration::from_secs(90);
+const DEADLINE: Duration = Duration::from_secs(110);
 
 /// What pages show instead of the private directory.
 const HOME: &str = "/home/you/project";
