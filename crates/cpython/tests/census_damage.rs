@@ -123,20 +123,20 @@ fn damaged(minor: u8, rounds: u64) {
 
 #[test]
 fn damage_to_3_8_is_survived() {
-    damaged(8, 12);
+    damaged(8, 60);
 }
 
 #[test]
 fn damage_to_3_11_is_survived() {
-    damaged(11, 12);
+    damaged(11, 60);
 }
 
 #[test]
 fn damage_to_3_13_is_survived() {
-    damaged(13, 12);
+    damaged(13, 60);
 }
 
 #[test]
 fn damage_to_3_14_is_survived() {
-    damaged(14, 12);
+    damaged(14, 60);
 }

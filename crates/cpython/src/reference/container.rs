@@ -10,12 +10,14 @@ const BLOCK_ITEMS: u64 = 64;
 /// A block: link to the left, items, link to the right.
 const MOST_LINKS: usize = 1 << 24;
 const BLOCK_BYTES: u64 = (BLOCK_ITEMS + 2) * 8;
+/// Lists and tuples with more are none.
+const MOST_ITEMS: u64 = 1 << 40;
 
 impl Visitor<'_> {
     pub(super) fn list(self, object: &Object<'_>, pools: &Pools, context: &Context, found: &mut Found) {
         let (layout, count) = (&self.layout.list, object.word(self.layout.object.items));
         let (items, allocated) = (object.word(layout.items), object.word(layout.allocated));
-        if items == 0 || count > allocated || allocated >= 1 << 40 {
+        if items == 0 || count > allocated || allocated >= MOST_ITEMS {
             return;
         }
         found.bytes += Self::block(pools, context, items, allocated * 8);
@@ -33,14 +35,15 @@ impl Visitor<'_> {
         let hidden = object.type_.hidden_items;
         let items = object.word(self.layout.object.items);
         let items = if hidden > 0 { items.saturating_add(hidden).min(fits.max(items)) } else { items };
+        if items >= MOST_ITEMS {
+            return;
+        }
         if let Some(bytes) = object.body.get(start as usize..)
             && items * 8 <= bytes.len() as u64
         {
             return add_items(&bytes[..items as usize * 8], found);
         }
-        if items < 1 << 40
-            && let Some(bytes) = span::bytes(self.image, object.address + start, items * 8)
-        {
+        if let Some(bytes) = span::bytes(self.image, object.address + start, items * 8) {
             add_items(&bytes, found);
         }
     }
