@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { build } from "esbuild";
-import { mkdtemp, rm } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -17,7 +18,7 @@ const stacks = await load("stacks");
 const format = await load("format");
 const state = await load("state");
 const model = await load("model");
-process.on("exit", () => rm(folder, { recursive: true, force: true }));
+process.on("exit", () => rmSync(folder, { recursive: true, force: true })); // nothing is waited for there
 
 /** Random stacks of a few functions, recursion included. */
 function random(seed, count) {

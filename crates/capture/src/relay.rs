@@ -72,7 +72,7 @@ impl Steps {
 }
 
 impl Relay {
-    /// Starts the relay. Must be called while this process has one thread, with the signals blocked.
+    /// Starts the relay; the signals are blocked. It only uses what is its own: metrics may be told by threads of ours meanwhile.
     pub fn start(steps: &Steps, marks: &Path, mask: &Mask) -> std::io::Result<Self> {
         let announcement = hook::announcement(marks);
         let marks = OpenOptions::new().append(true).open(marks)?;

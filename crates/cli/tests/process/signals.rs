@@ -230,6 +230,25 @@ fn a_signal_while_the_system_settles_ends_the_wait_and_not_the_verdict() {
     assert!(!output.stderr.is_empty(), "the verdict is told");
 }
 
+/// A child that holds the output keeps our relay for a while, after the target was waited for and before the system is looked at.
+#[test]
+fn a_signal_between_the_end_of_the_target_and_the_look_at_the_system_is_not_lost() {
+    let lab = Lab::new();
+    let words = ["run", "-q", "-o", "run.nilo", "--steps", "step (\\d+)", "--settle", "600s", "--"];
+    let held = "sleep 100 & echo $! > left; echo $$ > target; read line; exit 4";
+    let mut nilo = lab.nilo(words);
+    let mut dialogue = Dialogue::start(nilo.args(["sh", "-c", held]));
+    let number = |name: &str| std::fs::read_to_string(lab.path(name)).ok()?.trim().parse::<i32>().ok();
+    until("the target has begun", || number("target").is_some());
+    let (target, left) = (number("target").unwrap(), number("left").unwrap());
+    dialogue.say("end");
+    until("the target is waited for", || stat(target).is_none());
+    send(dialogue.pid(), TERM);
+    until("nilo ends", || has_ended(dialogue.pid()));
+    send(left, KILL); // the relay, which has our output, stays as long as it
+    assert_eq!(dialogue.end().status.code(), Some(4));
+}
+
 #[test]
 fn a_stopped_nilo_does_not_stop_the_target() {
     let lab = Lab::new();

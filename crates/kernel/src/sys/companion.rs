@@ -7,9 +7,10 @@ use super::launch::close_from;
 
 /// Forks a process that runs `body` and exits. It holds `kept` (renumbered from 0 on) and no other descriptor.
 ///
-/// Must be called while this process has one thread.
+/// The body may allocate, which the C library keeps possible after a fork. It must not wait for a lock that another thread of
+/// ours may hold: that thread is not there to let go of it.
 pub fn fork_companion(kept: Vec<OwnedFd>, body: impl FnOnce(Vec<OwnedFd>)) -> std::io::Result<i32> {
-    // SAFETY: single-threaded by contract; the child never returns into the caller.
+    // SAFETY: the child runs the body, which waits for no thread that it does not have, and never returns into the caller.
     let pid = check(unsafe { libc::fork() })?;
     if pid == 0 {
         if let Ok(kept) = keep_only(kept) {

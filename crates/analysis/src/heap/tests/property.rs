@@ -231,6 +231,11 @@ proptest! {
         graph.check().unwrap();
         let (heap, later) = (Heap::new(&graph), Heap::new(&other));
         let payload: u64 = graph.payloads.iter().map(|it| it.bytes).sum();
+        let head = heap.summary();
+        prop_assert_eq!((head.bytes, head.payload_bytes), (graph.len() as u64 * 16, payload));
+        prop_assert_eq!(heap.plain_amounts().total(), heap.plain_amounts().sum(&heap.all().ids));
+        let told = heap.amounts_among(&heap.all().ids);
+        prop_assert_eq!(told.total(), told.sum(&heap.all().ids));
         for by in [By::Kind, By::Type, By::Module, By::Size, By::Owner, By::Attribute] {
             let grouping = Grouping { by, ..Grouping::default() };
             let Ok(table) = heap.table(&heap.all(), grouping) else {
