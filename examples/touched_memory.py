@@ -153,25 +153,53 @@ def mib(value):
     return "–" if value is None else f"{value / (1 << 20):.0f}"
 
 
+COLUMNS = ["", "backend", "RSS", "touched, mean", "median", "most", "written", "reuse, median", "epoch s", "our CPU s"]
+TITLES = {
+    "controls": "Controls",
+    "batch": "Batch size (1 thread, windows of 0.5 s, 1 epoch)",
+    "threads": "Threads (batch 128, windows of 0.5 s, 2 epochs)",
+    "windows": "Windows (batch 128, 2 epochs; all of a round begin at the same mark)",
+    "filters": "Filters (batch 128, windows of 0.5 s)",
+    "heat": "Heat maps (batch 128, 1 thread, windows of 0.5 s)",
+}
+
+
+def table(heads, rows):
+    """Lines of a table in Markdown."""
+    lines = ["|".join(["", *heads, ""]), "|" + "---|" * len(heads)]
+    return lines + ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def cells(row):
+    if "failed" in row:
+        return [row["name"], f"failed: {row['failed']}"] + [""] * (len(COLUMNS) - 2)
+    unit = f"{row['backend']} {(row['unit_bytes'] or 0) >> 10 or ''}".strip()
+    epochs = ", ".join(f"{seconds:.1f}" for seconds in row["epoch_s"])
+    sizes = [row["rss_bytes"], row["wss_mean_bytes"], row["wss_median_bytes"], row["wss_max_bytes"],
+             row["written_mean_bytes"], row["reuse_median_bytes"]]
+    return [row["name"], unit, *map(mib, sizes), epochs, f"{row['cpu_s']:.2f}"]
+
+
+def windows(rows):
+    """One row a recording, one column a window: the median of what was touched."""
+    told = [row for row in rows if row.get("by_window")]
+    heads = ["touched, median"] + [f"{window:g} s" for window, _ in (told[0]["by_window"] if told else [])]
+    return table(heads, [[row["name"]] + [mib(size) for _, size in row["by_window"]] for row in told])
+
+
 def page(results, options):
+    kernel = next((row["kernel"] for rows in results.values() for row in rows if "kernel" in row), "")
     lines = ["# How much memory a training touches", "",
-             f"Made by `examples/touched_memory.py` with {options.images} images of 3×32×32 in float32. Sizes are MiB."]
-    columns = ["", "backend", "RSS", "touched, mean", "median", "most", "written", "reuse, median", "epoch s", "our CPU s"]
+             f"Made by `examples/touched_memory.py --images {options.images}` on {time.strftime('%Y-%m-%d')}: images of 3×32×32 in "
+             f"float32, {os.cpu_count()} processors, Linux {kernel}. Sizes are MiB; the backend stands in each row, with its unit "
+             "in KiB."]
     for name, rows in results.items():
-        lines += ["", f"## {name}", "", "|" + "|".join(columns) + "|", "|" + "---|" * len(columns)]
-        for row in rows:
-            if "failed" in row:
-                lines.append(f"| {row['name']} | failed: {row['failed']} |" + " |" * 8)
-                continue
-            unit = f"{row['backend']} {(row['unit_bytes'] or 0) >> 10 or ''}".strip()
-            epochs = ", ".join(f"{seconds:.1f}" for seconds in row["epoch_s"])
-            sizes = [row["rss_bytes"], row["wss_mean_bytes"], row["wss_median_bytes"], row["wss_max_bytes"],
-                     row["written_mean_bytes"], row["reuse_median_bytes"]]
-            cells = [row["name"], unit, *map(mib, sizes), epochs, f"{row['cpu_s']:.2f}"]
-            lines.append("| " + " | ".join(cells) + " |")
-            if len(row["by_window"]) > 1:
-                told = ", ".join(f"{window:g} s: {mib(size)}" for window, size in row["by_window"])
-                lines.append(f"| by window | {told} |" + " |" * 8)
+        lines += ["", f"## {TITLES[name]}", "", *table(COLUMNS, [cells(row) for row in rows])]
+        if name == "windows":
+            lines += ["", *windows(rows)]
+        if name == "heat":
+            for row in rows:
+                lines += ["", f"![{row['name']}]({row['name'].replace(' ', '-')}.png)"]
     return "\n".join(lines) + "\n" + MEANING
 
 

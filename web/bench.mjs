@@ -20,27 +20,28 @@ async function opening() {
   return took;
 }
 
-/** In the page: a million nodes in a tree as deep as real ones, and what a reader does with it. */
-function icicle() {
+/** In the page: a million nodes in a tree as deep as real ones, and what a reader does with it. Of `functions`, the first are most. */
+function icicle({ functions, skew }) {
   const n = 1_000_000;
   const parent = new Uint32Array(n);
   const frame = new Uint32Array(n);
   const ends = [];
   const own = [];
   let x = 1;
-  const next = (below) => (x = (Math.imul(x, 1103515245) + 12345) >>> 0) % below;
+  // The low bits of this generator repeat soon.
+  const next = (below) => ((x = (Math.imul(x, 1103515245) + 12345) >>> 0) >>> 8) % below;
   const path = [0];
   for (let i = 1; i < n; i++) {
     // Preorder: go deeper, or back to one of those above.
     const depth = path.length > 40 ? 5 : Math.max(1, path.length - Math.max(0, next(4) - 1));
     path.length = depth;
     parent[i] = path[depth - 1];
-    frame[i] = next(8000);
+    frame[i] = Math.min(functions - 1, Math.floor(functions * (next(65536) / 65536) ** skew));
     path.push(i);
     ends.push(i);
     own.push(1 + next(1000));
   }
-  const frames = Array.from({ length: 8000 }, (_, i) => ({ name: `function${i}`, file: `/a/module${i % 300}.py`, line: i, library: `package${i % 40}`, kind: i % 2 }));
+  const frames = Array.from({ length: functions }, (_, i) => ({ name: `function${i}`, file: `/a/module${i % 300}.py`, line: i, library: `package${i % 40}`, kind: i % 2 }));
   const allocs = { frames, parent, frame, ends: Uint32Array.from(ends), own: [Float64Array.from(own)], growth: false };
   const { Icicle, stacks } = window.nilo;
   const took = {};
@@ -67,7 +68,11 @@ function icicle() {
   });
   time("by function", () => stacks.rows(tree, (one) => one.name, 200));
   time("sandwich", () => stacks.sandwich(tree, 7));
-  time("invert", () => stacks.inverted(tree));
+  const turned = time("invert", () => stacks.inverted(tree));
+  time("draw inverted", () => {
+    view.setTree(turned);
+    view.draw();
+  });
   return took;
 }
 
@@ -91,11 +96,11 @@ function heatmap() {
   return took;
 }
 
-async function rounds(part) {
+async function rounds(part, argument) {
   const all = [];
   for (let round = 0; round < ROUNDS; round++) {
     const { page, context } = await open(browser, file);
-    all.push(await page.evaluate(part));
+    all.push(await page.evaluate(part, argument));
     await context.close();
   }
   return Object.fromEntries(Object.keys(all[0]).map((name) => [name, median(all.map((one) => one[name]))]));
@@ -106,7 +111,8 @@ for (let round = 0; round < ROUNDS; round++) openings.push(await opening());
 const result = {
   page_bytes: statSync(file).size,
   open_ms: median(openings),
-  icicle_ms: await rounds(icicle),
+  icicle_ms: await rounds(icicle, { functions: 8000, skew: 1 }),
+  skewed_ms: await rounds(icicle, { functions: 2000, skew: 4 }),
   heatmap_ms: await rounds(heatmap),
 };
 await browser.close();

@@ -3,6 +3,7 @@ import asyncio
 import os
 import sys
 import threading
+import warnings
 
 import nilometer
 
@@ -36,6 +37,8 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
+# A thread that was joined may still be there for the kernel, and a Python that sees it warns.
+warnings.simplefilter("ignore", DeprecationWarning)
 child = os.fork()
 if child == 0:
     nilometer.note("child")

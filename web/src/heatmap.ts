@@ -34,14 +34,15 @@ function palette(): Uint32Array {
 }
 
 export class Heatmap {
-  readonly canvas = element("canvas", { tabindex: "0", role: "img", "aria-label": "accesses: drag zooms, double click shows all" });
+  readonly canvas: HTMLCanvasElement;
   private plane = document.createElement("canvas");
   private part: Part;
   /** Called after each drawing. */
   onShow: () => void = () => {};
   private start: { x: number; y: number } | null = null;
 
-  constructor(private heat: Heat, private width: () => number, private height: number) {
+  constructor(private heat: Heat, private width: () => number, private height: number, about = "a map of rows by time") {
+    this.canvas = element("canvas", { tabindex: "0", role: "img", "aria-label": about });
     this.part = { x: 0, y: 0, width: heat.columns, height: heat.rows };
     this.paint();
     this.canvas.addEventListener("mousemove", (event) => this.hover(event));

@@ -11,6 +11,8 @@ const MOST_ROWS = 120;
 const PYTHON = ["s0", "s4", "s7"];
 const NATIVE = ["s1", "s2", "s3", "s5", "s6"];
 
+const letters = new TextEncoder();
+
 export function nameOf(frame: Frame): string {
   const file = frame.file.split("/").pop() ?? "";
   if (file !== "") return `${frame.name} (${file}${frame.line > 0 ? `:${frame.line}` : ""})`;
@@ -23,8 +25,17 @@ function ink(frame: Frame): string {
   const inks = frame.kind === 0 ? PYTHON : NATIVE;
   if (frame.library === "") return inks[0];
   let hash = 5381;
-  for (const byte of new TextEncoder().encode(frame.library)) hash = ((hash * 33) % 65521) + byte;
+  for (const byte of letters.encode(frame.library)) hash = ((hash * 33) % 65521) + byte;
   return inks[hash % inks.length];
+}
+
+/** Told once for all trees of a recording. */
+const known = new WeakMap<Frame[], string[]>();
+
+function inksOf(frames: Frame[]): string[] {
+  const inks = known.get(frames) ?? frames.map(ink);
+  known.set(frames, inks);
+  return inks;
 }
 
 interface Box {
@@ -64,7 +75,7 @@ export class Icicle {
   setTree(tree: Tree): void {
     this.tree = tree;
     this.root = this.current = 0;
-    this.inks = tree.frames.map(ink);
+    this.inks = inksOf(tree.frames);
   }
 
   setMatches(matches: Uint8Array | null): void {

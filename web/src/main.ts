@@ -1,9 +1,11 @@
 // Makes the page answer: without this script it is readable, with it every view follows what is chosen.
 import { element, hideTip } from "./dom";
+import { bytes } from "./format";
+import { courses } from "./courses";
 import { growth } from "./growth";
 import { Heatmap } from "./heatmap";
 import { Icicle } from "./icicle";
-import { pageMap } from "./pagemap";
+import { rowMap } from "./rowmap";
 import { stackView } from "./stackview";
 import { change, onChange, read, state } from "./state";
 import { tide } from "./tide";
@@ -106,7 +108,9 @@ function start(): void {
   enhance("chart-where", (figure) => waterfall(figure, model));
   enhance("chart-leak", (figure) => growth(figure, model));
   enhance("chart-allocs", (figure) => model.allocs && stackView(figure, model.allocs));
-  enhance("chart-pages", (figure) => model.pages && pageMap(figure, model.pages));
+  enhance("chart-pages", (figure) => model.pages && rowMap(figure, model.pages, "addresses down, time to the right; drag zooms, double click shows all"));
+  enhance("chart-ranks", (figure) => model.ranks && rowMap(figure, model.ranks, `ranks down, time since each one's start to the right, strongest is ${bytes(model.ranks.full)}; drag zooms, double click shows all`));
+  enhance("chart-compare", (figure) => model.compare && courses(figure, model.compare));
   download(model);
   const views = ["verdict", ...Array.from(document.querySelectorAll("section.view"), (view) => view.id)];
   document.querySelector("header.top nav")?.append(themeButton());

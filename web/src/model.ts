@@ -35,17 +35,52 @@ export interface Allocs {
   parent: Uint32Array;
   frame: Uint32Array;
   ends: Uint32Array;
+  /** Who handed it out, of each end: of `typeNames`. */
+  types: Uint8Array;
+  typeNames: string[];
   own: Float64Array[];
   growth: boolean;
+  moments: Moments | null;
 }
 
-/** Touched memory: one byte a cell, row by row; 0 where nothing is resident, else 1 to 255. */
-export interface PageMap {
+/** What was live at the steps that were kept. */
+export interface Moments {
+  peakAt: number;
+  /** Every so many-th step was kept. */
+  stride: number;
+  step: Float64Array;
+  at: number[];
+  live: Float64Array;
+  /** The highest sum of each stretch of time. */
+  curve: Series;
+  /** Nodes where stacks end, and their bytes at each step. */
+  nodes: Uint32Array;
+  types: Uint8Array;
+  bytes: Float64Array[];
+  /** The node for what was not kept stack by stack. */
+  rest: number;
+}
+
+/** Named rows over time: one byte a cell, row by row; 0 where there is nothing, else 1 to 255. */
+export interface RowMap {
   times: number[];
   end: number;
   names: string[];
   sizes: number[];
+  /** What 255 stands for; 0 where that is all of the row. */
+  full: number;
   cells: Uint8Array;
+}
+
+export interface Side {
+  x: number[];
+  value: Float64Array;
+}
+
+export interface Courses {
+  base: string;
+  other: string;
+  pairs: { by: string; base: Side; other: Side }[];
 }
 
 export interface Steps {
@@ -71,7 +106,9 @@ export interface Model {
   ledgers: Ledgers | null;
   leak: { from: number; grows: boolean } | null;
   allocs: Allocs | null;
-  pages: PageMap | null;
+  pages: RowMap | null;
+  ranks: RowMap | null;
+  compare: Courses | null;
 }
 
 /** Sums of differences. */
@@ -109,15 +146,46 @@ function allocs(raw: Raw): Allocs {
     library: strings[frame[3]],
     kind: frame[4],
   }));
-  const size = raw.parent.length + 1;
+  // The last node is a child of the root for what no stack of a moment tells.
+  const size = raw.parent.length + 2;
+  const rest = size - 1;
+  frames.push({ name: "stacks whose bytes at steps were not kept", file: "", line: 0, library: "", kind: 2 });
   const parent = new Uint32Array(size);
   const frame = new Uint32Array(size);
-  for (let i = 1; i < size; i++) {
+  frame[rest] = frames.length - 1;
+  for (let i = 1; i < rest; i++) {
     parent[i] = i - raw.parent[i - 1];
     frame[i] = raw.frame[i - 1];
   }
   const own = raw.own.map((column: number[]) => Float64Array.from(column));
-  return { frames, parent, frame, ends: Uint32Array.from(sums(raw.ends)), own, growth: raw.growth };
+  const ends = Uint32Array.from(sums(raw.ends));
+  const types = Uint8Array.from(raw.types);
+  return { frames, parent, frame, ends, types, typeNames: raw.type_names, own, growth: raw.growth, moments: moments(raw.moments, rest) };
+}
+
+function moments(raw: Raw, rest: number): Moments {
+  return {
+    peakAt: raw.peak_at,
+    stride: raw.stride,
+    step: sums(raw.step),
+    at: raw.at,
+    live: sums(raw.live),
+    curve: { at: Float64Array.from(raw.curve_at), value: sums(raw.curve_kib, 1024) },
+    nodes: Uint32Array.from(sums(raw.nodes)),
+    types: Uint8Array.from(raw.types),
+    bytes: raw.bytes.map((row: number[]) => sums(row)),
+    rest,
+  };
+}
+
+function rowMap(raw: Raw): RowMap {
+  return { ...(raw as RowMap), cells: Uint8Array.from(atob(raw.cells), (letter) => letter.charCodeAt(0)) };
+}
+
+function courses(raw: Raw): Courses {
+  const side = (one: Raw): Side => ({ x: one.x, value: sums(one.kib, 1024) });
+  const pairs = raw.pairs.map((pair: Raw) => ({ by: pair.by, base: side(pair.base), other: side(pair.other) }));
+  return { base: raw.base, other: raw.other, pairs };
 }
 
 function ledgers(raw: Raw): Ledgers {
@@ -155,6 +223,8 @@ export function unpack(text: string): Model {
     ledgers: raw.ledgers && ledgers(raw.ledgers),
     leak: raw.leak,
     allocs: raw.allocs && allocs(raw.allocs),
-    pages: raw.pages && { ...raw.pages, cells: Uint8Array.from(atob(raw.pages.cells), (letter) => letter.charCodeAt(0)) },
+    pages: raw.pages && rowMap(raw.pages),
+    ranks: raw.ranks && rowMap(raw.ranks),
+    compare: raw.compare && courses(raw.compare),
   };
 }

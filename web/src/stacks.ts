@@ -1,5 +1,5 @@
 // Stacks as trees in preorder: totals, subtrees, search, and the trees that put together what calls a function and what
-// it calls. Everything is typed arrays in one or two passes, so that a million nodes answer while one looks.
+// it calls. Everything is typed arrays in a few passes, so that a million nodes answer while one looks.
 import type { Allocs, Frame } from "./model";
 
 /** A tree in preorder: node 0 is the root; a subtree is the stretch up to `end`. */
@@ -10,6 +10,8 @@ export interface Tree {
   parent: Uint32Array;
   end: Uint32Array;
   depth: Uint16Array;
+  /** What a node stands for by itself, and with all below it. */
+  own: Float64Array;
   total: Float64Array;
   /** Where a node begins on the axis of bytes. */
   left: Float64Array;
@@ -19,14 +21,26 @@ export interface Tree {
 const LEAST_SHARE = 1 / 8000;
 const DEEPEST = 250;
 
-function shape(parent: Uint32Array): { end: Uint32Array; depth: Uint16Array } {
+interface Shape {
+  end: Uint32Array;
+  depth: Uint16Array;
+}
+
+/** All figures of one recording have one shape. */
+const shapes = new WeakMap<Uint32Array, Shape>();
+
+function shape(parent: Uint32Array): Shape {
+  const known = shapes.get(parent);
+  if (known) return known;
   const n = parent.length;
   const end = new Uint32Array(n).fill(1);
   const depth = new Uint16Array(n);
   for (let i = n - 1; i > 0; i--) end[parent[i]] += end[i];
   for (let i = 0; i < n; i++) end[i] += i;
   for (let i = 1; i < n; i++) depth[i] = depth[parent[i]] + 1;
-  return { end, depth };
+  const made = { end, depth };
+  shapes.set(parent, made);
+  return made;
 }
 
 /** Children one after the other from where their parent begins. */
@@ -34,20 +48,28 @@ function place(parent: Uint32Array, total: Float64Array): Float64Array {
   const left = new Float64Array(parent.length);
   const next = new Float64Array(parent.length);
   for (let i = 1; i < parent.length; i++) {
-    left[i] = next[i] = next[parent[i]];
-    next[parent[i]] += total[i];
+    const above = parent[i];
+    left[i] = next[i] = next[above];
+    next[above] += total[i];
   }
   return left;
 }
 
+/** The tree of what each node stands for by itself. */
+export function grown(allocs: Pick<Allocs, "frames" | "frame" | "parent">, own: Float64Array): Tree {
+  const { parent, frame, frames } = allocs;
+  const total = own.slice();
+  for (let i = total.length - 1; i > 0; i--) total[parent[i]] += total[i];
+  return { frames, frame, parent, ...shape(parent), own, total, left: place(parent, total) };
+}
+
 /** The tree of one figure; nothing has less than nothing. */
 export function callers(allocs: Allocs, figure: number): Tree {
-  const total = new Float64Array(allocs.parent.length);
-  const own = allocs.own[figure];
-  allocs.ends.forEach((node, i) => (total[node] += Math.max(0, own[i])));
-  for (let i = total.length - 1; i > 0; i--) total[allocs.parent[i]] += total[i];
-  const { parent, frame, frames } = allocs;
-  return { frames, frame, parent, ...shape(parent), total, left: place(parent, total) };
+  const { ends, parent } = allocs;
+  const own = new Float64Array(parent.length);
+  const values = allocs.own[figure];
+  for (let i = 0; i < ends.length; i++) own[ends[i]] += Math.max(0, values[i]);
+  return grown(allocs, own);
 }
 
 /** A tree that grows in preorder. */
@@ -70,7 +92,9 @@ class Growing {
   done(): Tree {
     const parent = Uint32Array.from(this.parent);
     const total = Float64Array.from(this.total);
-    return { frames: this.frames, frame: Uint32Array.from(this.frame), parent, ...shape(parent), total, left: place(parent, total) };
+    const own = total.slice();
+    for (let i = 1; i < own.length; i++) own[parent[i]] -= total[i];
+    return { frames: this.frames, frame: Uint32Array.from(this.frame), parent, ...shape(parent), own, total, left: place(parent, total) };
   }
 }
 
@@ -80,86 +104,174 @@ interface Group {
   weight: number[];
 }
 
-/** Puts nodes with the same frame together, level by level; `next` says what comes below a node. */
-function merge(tree: Tree, seeds: Group, next: (group: Group) => Group, whole: number): Tree {
-  const made = new Growing(tree.frames, whole);
-  const least = whole * LEAST_SHARE;
-  const sum = new Float64Array(tree.frames.length);
-  const visit = (group: Group, parent: number, depth: number) => {
+/** Nodes, their frames, and what each stands for; `node` is null where they are all nodes in order. */
+interface Level {
+  node: Uint32Array | null;
+  frame: Uint32Array;
+  weight: Float64Array;
+}
+
+/**
+ * Puts nodes with the same frame together, level by level. Levels are stretches of columns that grow and shrink like a stack. A
+ * level whose largest sum is no pixel is left before anything is copied, which most are; and what is copied is already what the
+ * next level reads, one after the other.
+ */
+class Merging {
+  private node = new Uint32Array(0);
+  private frame = new Uint32Array(0);
+  private weight = new Float64Array(0);
+  /** For whom an entry was made: two ways to one node are one. */
+  private made = new Uint32Array(0);
+  private top = 0;
+  private readonly sum: Float64Array;
+  /** Which of the shown frames it is, from one on, while a level is copied. */
+  private readonly number: Uint32Array;
+  /** Where a node was put, plus one; what an earlier level left here is seen to be so. */
+  private readonly put: Uint32Array;
+  private readonly grown: Growing;
+  private readonly least: number;
+
+  constructor(private tree: Tree, private up: boolean, whole: number) {
+    this.sum = new Float64Array(tree.frames.length);
+    this.number = new Uint32Array(tree.frames.length);
+    this.put = new Uint32Array(up ? tree.parent.length : 0);
+    this.grown = new Growing(tree.frames, whole);
+    this.least = whole * LEAST_SHARE;
+  }
+
+  done(level: Level, from: number, to: number): Tree {
+    this.split(level, from, to, 0, 0);
+    return this.grown.done();
+  }
+
+  private reserve(more: number): void {
+    if (this.top + more <= this.node.length) return;
+    const room = Math.ceil((this.top + more) * 1.25) + 4096;
+    const moved = <T extends Uint32Array | Float64Array>(into: T, from: T): T => {
+      into.set(from.subarray(0, this.top));
+      return into;
+    };
+    this.node = moved(new Uint32Array(room), this.node);
+    this.frame = moved(new Uint32Array(room), this.frame);
+    this.made = moved(new Uint32Array(room), this.made);
+    this.weight = moved(new Float64Array(room), this.weight);
+  }
+
+  private level(): Level {
+    return { node: this.node, frame: this.frame, weight: this.weight };
+  }
+
+  /** A level by frame, below a node of the new tree. */
+  private split(level: Level, from: number, to: number, parent: number, depth: number): void {
+    const { sum, least } = this;
+    const { frame, weight } = level;
     const frames: number[] = [];
-    group.nodes.forEach((node, i) => {
-      const frame = tree.frame[node];
-      if (sum[frame] === 0) frames.push(frame);
-      sum[frame] += group.weight[i];
+    let largest = 0;
+    for (let i = from; i < to; i++) {
+      const own = weight[i];
+      if (own <= 0) continue;
+      const one = frame[i];
+      const before = sum[one];
+      if (before === 0) frames.push(one);
+      const after = before + own;
+      sum[one] = after;
+      if (after > largest) largest = after;
+    }
+    const shown = largest < least ? [] : frames.filter((one) => sum[one] >= least).sort((a, b) => sum[b] - sum[a]);
+    const totals = shown.map((one) => sum[one]);
+    for (const one of frames) sum[one] = 0;
+    if (shown.length === 0) return;
+    const base = this.top;
+    const parts = depth < DEEPEST ? this.copy(level, from, to, shown) : null;
+    shown.forEach((one, i) => {
+      const node = this.grown.add(parent, one, totals[i]);
+      if (parts) this.descend(parts[2 * i], parts[2 * i + 1], node, depth + 1);
     });
-    const shown = frames.filter((frame) => sum[frame] >= least).sort((a, b) => sum[b] - sum[a]);
-    const totals = shown.map((frame) => sum[frame]);
-    const index = new Map(shown.map((frame, i) => [frame, i]));
-    for (const frame of frames) sum[frame] = 0;
-    const parts: Group[] = shown.map(() => ({ nodes: [], weight: [] }));
-    group.nodes.forEach((node, i) => {
-      const part = index.get(tree.frame[node]);
-      if (part === undefined) return;
-      parts[part].nodes.push(node);
-      parts[part].weight.push(group.weight[i]);
-    });
-    shown.forEach((frame, i) => {
-      const node = made.add(parent, frame, totals[i]);
-      if (depth < DEEPEST) visit(next(parts[i]), node, depth + 1);
-    });
-  };
-  visit(seeds, 0, 0);
-  return made.done();
-}
+    this.top = base;
+  }
 
-/** The callers of some nodes: each parent once, with what its children stand for. */
-function above(tree: Tree): (group: Group) => Group {
-  const sum = new Float64Array(tree.parent.length);
-  return ({ nodes, weight }) => {
-    const found: number[] = [];
-    nodes.forEach((node, i) => {
-      const parent = tree.parent[node];
-      if (parent === 0) return;
-      if (sum[parent] === 0) found.push(parent);
-      sum[parent] += weight[i];
-    });
-    const group = { nodes: found, weight: found.map((node) => sum[node]) };
-    for (const node of found) sum[node] = 0;
-    return group;
-  };
-}
-
-function below(tree: Tree): (group: Group) => Group {
-  return ({ nodes }) => {
-    const group: Group = { nodes: [], weight: [] };
-    for (const node of nodes) {
-      for (let child = node + 1; child < tree.end[node]; child = tree.end[child]) {
-        group.nodes.push(child);
-        group.weight.push(tree.total[child]);
+  /** Upwards a part is the next level already; downwards its nodes' children are. */
+  private descend(from: number, to: number, parent: number, depth: number): void {
+    if (from === to) return;
+    if (this.up) return this.split(this.level(), from, to, parent, depth);
+    const { end, total, frame: frameOf } = this.tree;
+    const base = this.top;
+    let [{ node, frame, weight }, top] = [this, base];
+    for (let i = from; i < to; i++) {
+      const last = end[node[i]];
+      for (let child = node[i] + 1; child < last; child = end[child]) {
+        if (top === node.length) {
+          this.top = top;
+          this.reserve(1);
+          ({ node, frame, weight } = this);
+        }
+        node[top] = child;
+        frame[top] = frameOf[child];
+        weight[top++] = total[child];
       }
     }
-    return group;
-  };
+    this.top = top;
+    this.split(this.level(), base, top, parent, depth);
+    this.top = base;
+  }
+
+  /** The nodes of the shown frames on top, frame by frame, or those that call them; where each frame's stretch begins and ends. */
+  private copy(level: Level, from: number, to: number, shown: number[]): Uint32Array {
+    const { number, up, put } = this;
+    shown.forEach((one, i) => (number[one] = i + 1));
+    const counts = new Uint32Array(shown.length + 1);
+    for (let i = from; i < to; i++) counts[number[level.frame[i]]] += 1;
+    const parts = new Uint32Array(2 * shown.length);
+    let at = this.top;
+    shown.forEach((_, i) => {
+      parts[2 * i] = parts[2 * i + 1] = at;
+      at += counts[i + 1];
+    });
+    const isOwn = level.node === this.node;
+    this.reserve(at - this.top);
+    // Reserving may have moved the level that is read.
+    const source = isOwn ? this.level() : level;
+    const { parent, frame: frameOf } = this.tree;
+    const { node, frame, weight, made } = this;
+    const { node: nodes, frame: frames, weight: weights } = source;
+    for (let i = from; i < to; i++) {
+      const which = number[frames[i]];
+      const own = weights[i];
+      if (which === 0 || own <= 0) continue;
+      const one = nodes === null ? i : nodes[i];
+      const next = up ? parent[one] : one;
+      if (next === 0) continue;
+      const slot = parts[2 * which - 1];
+      if (up) {
+        const known = put[one] - 1;
+        if (known >= parts[2 * which - 2] && known < slot && made[known] === one) {
+          weight[known] += own;
+          continue;
+        }
+        put[one] = slot + 1;
+        made[slot] = one;
+      }
+      node[slot] = next;
+      frame[slot] = frameOf[next];
+      weight[slot] = own;
+      parts[2 * which - 1] = slot + 1;
+    }
+    for (const one of shown) number[one] = 0;
+    this.top = at;
+    return parts;
+  }
 }
 
-/** What a node stands for by itself. */
-export function ownOf(tree: Tree): Float64Array {
-  const own = tree.total.slice();
-  for (let i = 1; i < own.length; i++) own[tree.parent[i]] -= tree.total[i];
-  return own;
+function merge(tree: Tree, seeds: Group, up: boolean, whole: number): Tree {
+  const node = Uint32Array.from(seeds.nodes);
+  const level = { node, frame: node.map((one) => tree.frame[one]), weight: Float64Array.from(seeds.weight) };
+  return new Merging(tree, up, whole).done(level, 0, node.length);
 }
 
 /** From what allocated, outwards. */
 export function inverted(tree: Tree): Tree {
-  const own = ownOf(tree);
-  const seeds: Group = { nodes: [], weight: [] };
-  const least = tree.total[0] * 1e-9;
-  for (let i = 1; i < own.length; i++) {
-    if (own[i] <= least) continue;
-    seeds.nodes.push(i);
-    seeds.weight.push(own[i]);
-  }
-  return merge(tree, seeds, above(tree), tree.total[0]);
+  const level = { node: null, frame: tree.frame, weight: tree.own };
+  return new Merging(tree, true, tree.total[0]).done(level, 1, tree.own.length);
 }
 
 /** Outermost nodes whose frame is wanted: a recursion counts once. */
@@ -179,7 +291,7 @@ export function outermost(tree: Tree, wanted: (frame: number) => boolean): Group
 export function sandwich(tree: Tree, frame: number): { callers: Tree; callees: Tree } {
   const seeds = outermost(tree, (one) => one === frame);
   const whole = seeds.weight.reduce((a, b) => a + b, 0);
-  return { callers: merge(tree, seeds, above(tree), whole), callees: merge(tree, seeds, below(tree), whole) };
+  return { callers: merge(tree, seeds, true, whole), callees: merge(tree, seeds, false, whole) };
 }
 
 export interface Row {
@@ -192,27 +304,51 @@ export interface Row {
 /** By function, line or library: what each allocates itself and with all it calls. */
 export function rows(tree: Tree, keyOf: (frame: Frame) => string, most: number): Row[] {
   const keys = new Map<string, number>();
-  const key = tree.frames.map((frame) => {
+  const firsts: number[] = [];
+  const key = Uint32Array.from(tree.frames, (frame, i) => {
     const name = keyOf(frame);
-    if (!keys.has(name)) keys.set(name, keys.size);
-    return keys.get(name)!;
+    const known = keys.get(name);
+    if (known !== undefined) return known;
+    keys.set(name, keys.size);
+    return firsts.push(i) - 1;
   });
-  const made: Row[] = [...keys.keys()].map((name) => ({ name, own: 0, total: 0, frame: -1 }));
-  tree.frames.forEach((_, frame) => {
-    if (made[key[frame]].frame < 0) made[key[frame]].frame = frame;
-  });
-  const own = ownOf(tree);
-  const open = new Uint16Array(made.length);
-  const path: number[] = [];
+  const [own, total] = [new Float64Array(keys.size), new Float64Array(keys.size)];
+  // Until which node a row is open: what is inside counts there already.
+  const open = new Uint32Array(keys.size);
   for (let i = 1; i < tree.parent.length; i++) {
-    while (path.length >= tree.depth[i]) open[path.pop()!] -= 1;
     const row = key[tree.frame[i]];
-    made[row].own += own[i];
-    if (open[row] === 0) made[row].total += tree.total[i];
-    open[row] += 1;
-    path.push(row);
+    own[row] += tree.own[i];
+    if (i < open[row]) continue;
+    open[row] = tree.end[i];
+    total[row] += tree.total[i];
   }
+  const made = [...keys.keys()].map((name, i) => ({ name, own: own[i], total: total[i], frame: firsts[i] }));
   return made.filter((row) => row.total > 0).sort((a, b) => b.own - a.own || b.total - a.total).slice(0, most);
+}
+
+/** Python code of the program itself: in no installed package and not in the standard library (`name::is_own` says the same). */
+export function isOwn(frame: Frame): boolean {
+  return frame.kind === 0 && frame.library !== "" && frame.file.split("/").pop() === frame.library && !frame.file.startsWith("<__");
+}
+
+/** By the innermost line of the program's own code; what has none by library. */
+export function owners(tree: Tree, nameOf: (frame: Frame) => string, most: number): Row[] {
+  const own = Uint8Array.from(tree.frames, (frame) => (isOwn(frame) ? 1 : 0));
+  // The node whose frame owns a node, 0 for none.
+  const owner = new Uint32Array(tree.parent.length);
+  const found = new Map<string, Row>();
+  for (let i = 1; i < tree.parent.length; i++) {
+    owner[i] = own[tree.frame[i]] ? i : owner[tree.parent[i]];
+    if (tree.own[i] <= 0) continue;
+    const frame = tree.frame[owner[i] || i];
+    const { kind, name: words, library } = tree.frames[frame];
+    const unowned = kind === 2 ? words : `no code of its own: ${library || "(code in no file)"}`;
+    const name = owner[i] ? nameOf(tree.frames[frame]) : unowned;
+    const row = found.get(name) ?? { name, own: 0, total: 0, frame };
+    row.own = row.total += tree.own[i];
+    found.set(name, row);
+  }
+  return [...found.values()].sort((a, b) => b.own - a.own).slice(0, most);
 }
 
 /** Frames whose words hold what is searched for. */

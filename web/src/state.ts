@@ -6,6 +6,8 @@ export interface State {
   from: number | null;
   to: number | null;
   mode: string;
+  /** What compared runs lie along. */
+  by: string;
   figure: number;
   shape: string;
   search: string;
@@ -13,7 +15,7 @@ export interface State {
 }
 
 const EMPTY: State = {
-  view: "", from: null, to: null, mode: "tree", figure: 0, shape: "callers", search: "", theme: "",
+  view: "", from: null, to: null, mode: "tree", by: "", figure: 0, shape: "callers", search: "", theme: "",
 };
 
 type Listener = (state: State, changed: Set<keyof State>) => void;
@@ -43,6 +45,7 @@ export function write(from: State): string {
   const add = (key: string, value: string) => words.push(`${key}=${encodeURIComponent(value)}`);
   if (from.from !== null && from.to !== null) add("t", `${from.from.toFixed(3)}..${from.to.toFixed(3)}`);
   if (from.mode !== EMPTY.mode) add("m", from.mode);
+  if (from.by !== EMPTY.by) add("by", from.by);
   if (from.figure !== EMPTY.figure) add("f", String(from.figure));
   if (from.shape !== EMPTY.shape) add("s", from.shape);
   if (from.search !== "") add("q", from.search);
@@ -64,6 +67,7 @@ export function read(fragment: string): State {
     const span = /^(-?[\d.]+)\.\.(-?[\d.]+)$/.exec(value);
     if (key === "t" && span) [found.from, found.to] = [Number(span[1]), Number(span[2])];
     else if (key === "m") found.mode = value;
+    else if (key === "by") found.by = value;
     else if (key === "f" && /^[0-4]$/.test(value)) found.figure = Number(value);
     else if (key === "s") found.shape = value;
     else if (key === "q") found.search = value;

@@ -56,6 +56,13 @@ async function visit(name, options, act) {
   await context.close();
 }
 
+/** The same, and what was found. */
+async function visitFor(name, options, act) {
+  let found;
+  await visit(name, options, async (page) => (found = await act(page)));
+  return found;
+}
+
 test("three widths and both themes are silent, fit, and are kept as pictures", async () => {
   for (const name of ["leak", "cnn"].filter((name) => made[name])) {
     for (const width of [390, 820, 1280]) {
@@ -128,6 +135,42 @@ test("a stretch of time drives every view, and its link shows the same", async (
   await visit(name, { fragment: link }, async (page) => assert.deepEqual(await told(page), chosen));
 });
 
+/** As the page and the terminal write sizes. */
+function size(bytes) {
+  const unit = bytes < 999.5 * 1024 ? ["KiB", 1024] : bytes < 999.5 * 2 ** 20 ? ["MiB", 2 ** 20] : ["GiB", 2 ** 30];
+  const value = bytes / unit[1];
+  return `${value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0)} ${unit[0]}`;
+}
+
+test("a stretch of time shows the stacks that lived in it, and says where it cannot", async () => {
+  const { stdout } = await run("report", "leak.nilo", "--allocs", "--json");
+  const { step_numbers: numbers, by_category: categories } = JSON.parse(stdout);
+  assert.ok(numbers.length > 8, "steps are kept");
+  const raw = async (page) => page.evaluate(() => JSON.parse(document.getElementById("data").textContent).allocs.moments);
+  const kept = await visitFor("leak", {}, raw);
+  // Around the fifth kept step, without its neighbours.
+  const [before, at, after] = [3, 4, 5].map((i) => kept.at[i]);
+  const around = `#run&t=${((before + at) / 2).toFixed(3)}..${((at + after) / 2).toFixed(3)}`;
+  await visit("leak", { fragment: around }, async (page) => {
+    const told = await text(page, "#chart-allocs .stretch");
+    assert.match(told, new RegExp(`live as step ${numbers[4]} \\([^)]*\\) began, the one kept step in the chosen stretch`));
+    // The same sum by another way: what was live at that step, category by category.
+    const live = categories.reduce((sum, one) => sum + (one.step_bytes[4] ?? 0), 0);
+    assert.ok(told.startsWith(`${size(live)} live`), `${told}: ${size(live)}`);
+    await page.locator("#chart-allocs input").fill("python");
+    const found = await text(page, "#chart-allocs .selection");
+    assert.ok(found.endsWith(` of ${size(live)}`), `${found}: ${size(live)}`);
+    await page.keyboard.press("Escape");
+    assert.equal(await page.locator("#chart-allocs .stretch").innerText(), "");
+    assert.ok(await page.locator("#chart-allocs button", { hasText: "at the peak" }).isVisible());
+  });
+  const nothing = `#run&t=${(at + 0.001).toFixed(3)}..${(at + 0.002).toFixed(3)}`;
+  await visit("leak", { fragment: nothing }, async (page) => {
+    const told = await text(page, "#chart-allocs .stretch");
+    assert.match(told, new RegExp(`^Cannot tell the stacks of the chosen stretch: .*the nearest is step ${numbers[4]} .*These are those of the peak`));
+  });
+});
+
 test("everything can be done by keys", async () => {
   await visit("leak", {}, async (page) => {
     const focused = () => page.evaluate(() => document.activeElement?.id || document.activeElement?.tagName);
@@ -158,7 +201,7 @@ test("everything can be done by keys", async () => {
 test("figures, shapes and tables of the stacks agree", async () => {
   await visit("leak", {}, async (page) => {
     const press = (name) => page.locator("#chart-allocs button", { hasText: name }).first().click();
-    for (const shape of ["what allocates first", "by function", "by line", "by library", "callers first"]) {
+    for (const shape of ["what allocates first", "by function", "by line", "by library", "by owner", "by type", "callers first"]) {
       await press(shape);
       if (!shape.startsWith("by")) continue;
       const rows = await page.locator("#chart-allocs tbody tr").count();
@@ -236,11 +279,60 @@ test("touched memory has its map", async (context) => {
   await visit(join(folder, "pages.html"), {}, async (page) => {
     assert.match(await text(page, "#pages .sentence"), /of [\d.]+ MiB resident \(\d+.* %\) are touched within 300 ms/);
     assert.equal(await page.locator("#chart-pages canvas").count(), 2);
-    const { cells, rows, columns } = await page.evaluate(() => {
-      const raw = JSON.parse(document.getElementById("data").textContent).pages;
-      return { cells: atob(raw.cells).length, rows: raw.names.length, columns: raw.times.length };
-    });
+    const { cells, rows, columns } = await mapOf(page, "pages");
     assert.ok(rows > 0 && columns > 0 && cells === rows * columns);
+    const { stdout } = await run("pages", "pages.d", "--json");
+    const { reuse, reuse_why_not: why } = JSON.parse(stdout);
+    if (reuse) assert.match(await page.locator("#chart-misses svg title").textContent(), /would miss/);
+    else assert.ok((await text(page, "#pages")).includes(`No curve of misses: ${why}`));
+  });
+});
+
+const mapOf = (page, name) => page.evaluate((name) => {
+  const raw = JSON.parse(document.getElementById("data").textContent)[name];
+  return { cells: atob(raw.cells).length, rows: raw.names.length, columns: raw.times.length, names: raw.names };
+}, name);
+
+test("ranks have a strip each, and the one that needs most is the strongest", async () => {
+  const command = (rank) => ["python3", join(root, "examples/tree_lstm.py"), "--steps", "6", ...(rank === 2 ? ["--leak"] : [])];
+  const env = (rank) => ({ ...process.env, NO_COLOR: "1", NILO_RANK: String(rank), NILO_RUN: "job" });
+  const start = (rank) => exec(nilo, ["run", "--", ...command(rank)], { cwd: folder, env: env(rank), maxBuffer: 1 << 26 });
+  await Promise.all([0, 1, 2, 3].map(start));
+  await run("report", "job.nilo", "--html", "-o", "job.html");
+  await visit(join(folder, "job.html"), {}, async (page) => {
+    const { cells, rows, columns, names } = await mapOf(page, "ranks");
+    assert.deepEqual(names, ["rank 0", "rank 1", "rank 2", "rank 3"]);
+    assert.equal(cells, rows * columns);
+    assert.equal(await page.locator("#chart-ranks canvas").count(), 2);
+    await page.locator("#chart-ranks").scrollIntoViewIfNeeded();
+    const box = await page.locator("#chart-ranks canvas").last().boundingBox();
+    await page.mouse.move(box.x + box.width * 0.3, box.y + box.height * 0.6); // at the very start a process has a few KiB
+    const tip = await text(page, ".tip");
+    const { stdout } = await run("report", "job.nilo", "--json");
+    const peak = JSON.parse(stdout).ranks[2].peak_bytes;
+    assert.match(tip, /^rank 2\n[\d.]+ MiB\n/);
+    assert.ok(tip.includes(`peak ${size(peak)}`), `${tip}: ${size(peak)}`);
+    await page.locator("#ranks").screenshot({ path: join(screens, "ranks.png") });
+  });
+});
+
+test("two runs lie over each other, by step and by time, with what changed", async () => {
+  await run("run", "-o", "flat.nilo", "--", "python3", join(root, "examples/tree_lstm.py"), "--steps", "24");
+  await run("report", "flat.nilo", "--html", "-o", "flat.html", "--base", "leak.nilo");
+  await visit(join(folder, "flat.html"), {}, async (page) => {
+    const pressed = () => text(page, "#chart-compare button[aria-pressed=true]");
+    assert.equal(await pressed(), "by step");
+    assert.match(await text(page, "#chart-compare .u-legend"), /leak\.nilo \(dashed\)[^]*flat\.nilo/);
+    await page.locator("#chart-compare button", { hasText: "by time" }).click();
+    assert.equal(await pressed(), "by time");
+    assert.match(await page.evaluate(() => location.hash), /by=time/);
+    // The bars are the table's own differences.
+    const bars = await page.locator("#chart-parts svg text").allTextContents();
+    const rows = await page.locator("#compare tbody tr").allInnerTexts();
+    const row = rows.find((words) => words.includes("made.anonymous"));
+    const change = /[+-][\d.]+ [KMG]iB/.exec(row)[0];
+    assert.ok(bars.includes("anonymous") && bars.includes(change), `${change} in ${bars}`);
+    await page.locator("#compare").screenshot({ path: join(screens, "compare.png") });
   });
 });
 

@@ -11,6 +11,7 @@ mod arrows;
 mod bench;
 mod dist;
 mod docs;
+mod fuzz;
 mod guest;
 mod interpreters;
 mod layouts;
@@ -85,6 +86,15 @@ enum Verb {
         /// Write nothing: say whether it is up to date
         #[arg(long, global = true)]
         check: bool,
+    },
+    /// Every reader of bytes that others wrote, under libFuzzer for a while: see fuzz/
+    Fuzz {
+        /// These only [default: all]
+        #[arg(value_name = "TARGET")]
+        only: Vec<String>,
+        /// For so long each
+        #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+        seconds: u32,
     },
     /// Measure, and write a dated folder under bench/
     Bench {
@@ -189,6 +199,9 @@ enum Bench {
         /// Without mprof and memray
         #[arg(long)]
         alone: bool,
+        /// So many programs at a time; those that leave files in memory run by themselves
+        #[arg(long, default_value_t = 1)]
+        jobs: usize,
         /// Folder to write [default: bench/DATE-leaks]
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
@@ -251,6 +264,7 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
         Verb::Arrows => arrows::run(),
         Verb::Guest { only } => guest::run(only.as_deref()),
         Verb::GuestCases => guest::inside::run(),
+        Verb::Fuzz { only, seconds } => fuzz::run(&only, seconds),
         Verb::Interpreters { offline, build } => interpreters::run(offline, build),
         Verb::Generate { what: Generate::Layouts, check } => layouts::run(check),
         Verb::Bench { what: Bench::Sampler(args) } => bench::sampler::run(&bench::sampler::Options {
@@ -282,8 +296,8 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
         Verb::Bench { what: Bench::Gate { comparisons, out } } => {
             bench::gate::run(&bench::gate::Options { comparisons, out })
         }
-        Verb::Bench { what: Bench::Leaks { rounds, only, alone, out } } => {
-            bench::leaks::run(&bench::leaks::Options { rounds, only, alone, out })
+        Verb::Bench { what: Bench::Leaks { rounds, only, alone, jobs, out } } => {
+            bench::leaks::run(&bench::leaks::Options { rounds, only, alone, jobs, out })
         }
         Verb::Bench { what: Bench::Report { quick, out } } => {
             bench::report::run(&bench::report::Options { quick, out })

@@ -9,7 +9,7 @@ mod environment;
 mod skip;
 mod step;
 pub(crate) mod tool;
-mod web;
+pub mod web;
 
 use std::fs;
 use std::path::Path;

@@ -127,6 +127,8 @@ impl RunBuilder {
             if tick.phase == Phase::During {
                 self.limits.tick(tick.at_ns, &view);
             }
+        } else {
+            self.limits.silent_tick(tick.at_ns);
         }
         if tick.phase == Phase::During {
             self.during(tick);

@@ -62,6 +62,7 @@ impl<'b> Closing<'b> {
             name: b.manifest.name.clone(),
             about: about(&b.manifest),
             exit: self.exit(),
+            origin_ns: clock.origin_ns(),
             duration_s: clock.duration_s(),
             before_s: clock.before_s(),
             after_s: clock.after_s(),

@@ -46,7 +46,7 @@ pub(crate) struct Layout {
     devices: Vec<[Option<usize>; 3]>,
 }
 
-/// The fields of `/proc/meminfo` that the models use, in the order of [`MEMINFO`].
+/// The fields of `/proc/meminfo` that the models use, in the order of [`MEMINFO`], and one more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Field {
     MemTotal,
@@ -66,6 +66,8 @@ pub(crate) enum Field {
     Percpu,
     VmallocUsed,
     Hugetlb,
+    /// No field of it: what processes have in swap.
+    SwapOwned,
 }
 
 const MEMINFO: [&str; 17] = [
@@ -93,7 +95,11 @@ impl Layout {
         let place = |name: &str| columns.columns.iter().position(|column| column.name == name);
         Self {
             groups: groups(columns),
-            meminfo: MEMINFO.iter().map(|field| place(&format!("meminfo.{field}"))).collect(),
+            meminfo: MEMINFO
+                .iter()
+                .map(|field| place(&format!("meminfo.{field}")))
+                .chain([place("swap.processes")])
+                .collect(),
             psi_some: place("psi.memory.some_avg10"),
             oom_kill: place("vmstat.oom_kill"),
             own_rss: place("nilo.rss"),

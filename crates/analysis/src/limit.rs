@@ -13,6 +13,8 @@ use crate::unit::{difference, share};
 
 const MACHINE: &str = "machine RAM";
 const CHANGES: usize = 64;
+/// The system is looked at this often at least, and told of only when something has moved.
+const LOOKED_NS: u64 = 100_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
@@ -44,7 +46,7 @@ pub(crate) struct LimitFinder {
     told: Option<(u64, String)>,
     machine_bytes: u64,
     worst: Option<Room>,
-    /// Tightest room at the last tick and the one before it.
+    /// Tightest room at the last look and the one before it.
     latest: Option<Room>,
     before_latest: Option<Room>,
     groups: BTreeMap<u32, u64>,
@@ -85,6 +87,13 @@ impl LimitFinder {
         }
     }
 
+    /// A tick that tells nothing of the system: after some time that means that nothing moves.
+    pub(crate) fn silent_tick(&mut self, at_ns: u64) {
+        if self.latest.is_some_and(|latest| at_ns.saturating_sub(latest.at_ns) >= LOOKED_NS) {
+            self.before_latest = self.latest;
+        }
+    }
+
     fn note_changes(&mut self, at_ns: u64, view: &View<'_>) {
         for group in view.groups() {
             let to = group.limit;
@@ -96,12 +105,12 @@ impl LimitFinder {
         }
     }
 
-    /// The room at the last tick.
+    /// The room at the last look.
     pub(crate) fn latest(&self) -> Option<Room> {
         self.latest
     }
 
-    /// At the pace of the last two ticks the limit was reached before the tick after next.
+    /// At the pace of the last two looks the limit was reached before the look after next.
     pub(crate) fn about_to_fill(&self) -> bool {
         let (Some(last), Some(before)) = (self.latest, self.before_latest) else { return false };
         let taken = before.free.saturating_sub(last.free);

@@ -5,7 +5,12 @@
 use nilometer_trace::ledger::Line;
 use serde::Serialize;
 
-use crate::model::{Growth, GrowthClass, GrowthUnit, Run, Series};
+use crate::allocs::model::Allocs;
+use crate::leak::Leak;
+use crate::leak::model::{Class, Per};
+use crate::model::{Run, Series};
+use crate::pages::Pages;
+use crate::pages::model::Window;
 use crate::stats;
 
 /// What a figure counts.
@@ -16,6 +21,14 @@ pub enum Unit {
     Seconds,
     BytesPerStep,
     BytesPerMinute,
+    BytesPerRun,
+}
+
+impl Unit {
+    /// A trend, which may be negative and has no law of its own.
+    pub fn is_rate(self) -> bool {
+        matches!(self, Self::BytesPerStep | Self::BytesPerMinute | Self::BytesPerRun)
+    }
 }
 
 /// One figure; the truth lies between `low` and `high` as far as the run itself can tell.
@@ -38,7 +51,7 @@ impl Metric {
     }
 }
 
-/// Everything that a run tells, the most asked for first.
+/// Everything that the log of a run tells, the most asked for first.
 pub fn of(run: &Run) -> Vec<Metric> {
     let peak = run.peak.as_ref().map(|peak| Metric {
         name: "peak".into(),
@@ -50,8 +63,7 @@ pub fn of(run: &Run) -> Vec<Metric> {
     let largest = run.largest_process.as_ref().map(|largest| Metric::bytes("largest", largest.hwm_bytes));
     let cgroup = highest(&run.curve.cgroup_usage).map(|bytes| Metric::bytes("cgroup", bytes));
     let outlives = run.system.outlives_process_bytes.map(|bytes| Metric::bytes("outlives", bytes));
-    let mut found: Vec<Metric> =
-        [peak, largest, leak(&run.growth), gpu(run), cgroup, outlives].into_iter().flatten().collect();
+    let mut found: Vec<Metric> = [peak, largest, gpu(run), cgroup, outlives].into_iter().flatten().collect();
     found.extend(made_of(run));
     found.extend(ledger(run));
     found.extend(time_per_step(run));
@@ -75,15 +87,58 @@ fn highest(series: &Series) -> Option<u64> {
     series.points.iter().map(|point| point.max).max()
 }
 
-/// The growth where it was judged: a flat curve has one too, around zero.
-fn leak(growth: &Growth) -> Option<Metric> {
-    let unit = match growth.per {
-        GrowthUnit::Step => Unit::BytesPerStep,
-        GrowthUnit::Minute => Unit::BytesPerMinute,
+/// The rate of the leak verdict. What is no leak (a warm-up, a saw, a cache that fills, what an allocator keeps) leaks
+/// nothing, and no more than could have been seen; what cannot be told is no figure.
+pub fn of_leak(leak: &Leak) -> Option<Metric> {
+    let (unit, scale) = match leak.per {
+        Per::Step => (Unit::BytesPerStep, 1.0),
+        Per::Run => (Unit::BytesPerRun, 1.0),
+        Per::Second => (Unit::BytesPerMinute, 60.0),
     };
-    let told = growth.class != GrowthClass::CannotTell;
-    let (value, low, high) = (growth.bytes?, growth.low_bytes?, growth.high_bytes?);
-    told.then(|| Metric { name: "leak".into(), unit, value, low, high })
+    let (value, [low, high]) = match leak.class {
+        Class::CannotTell => return None,
+        class if class.is_leak() => {
+            let rate = leak.rate_bytes_per_step?;
+            (rate, leak.ci95.unwrap_or([rate; 2]))
+        }
+        _ => (0.0, [0.0, leak.smallest_detectable.unwrap_or(0.0)]),
+    };
+    Some(Metric { name: "leak".into(), unit, value: value * scale, low: low * scale, high: high * scale })
+}
+
+/// What was allocated at the peak, by what it is for.
+pub fn of_allocs(allocs: &Allocs) -> Vec<Metric> {
+    let peak = &allocs.peak;
+    let bounds = (peak.low_bytes as f64, peak.high_bytes as f64);
+    let peak = Metric { low: bounds.0, high: bounds.1, ..Metric::bytes("allocs.peak", peak.bytes) };
+    let end = Metric::bytes("allocs.live-end", allocs.live_end_bytes);
+    let categories = allocs.by_category.iter();
+    let categories = categories
+        .map(|row| Metric::bytes(format!("category.{}", row.category.replace(' ', "-")), row.peak_bytes));
+    [peak, end].into_iter().chain(categories).collect()
+}
+
+/// The working set: the median of the windows that lie within steps, the first of which warms up; of those that touch
+/// them; of all. Shared pages of several processes are counted once at least, and once each at most.
+pub fn of_pages(pages: &Pages, run: &Run) -> Option<Metric> {
+    let after = pages.after_start_s.unwrap_or(0.0);
+    let span = run.steps.get(1).or(run.steps.first()).zip(run.steps.last());
+    let span = span.map(|(first, last)| (first.start_s, last.start_s + last.duration_s));
+    let begin = |window: &Window| window.at_s + after;
+    let end = |window: &Window| begin(window) + window.effective_s;
+    let within = |window: &Window| span.is_some_and(|(from, to)| begin(window) >= from && end(window) <= to);
+    let touches = |window: &Window| span.is_some_and(|(from, to)| end(window) > from && begin(window) < to);
+    let chosen = |keep: &dyn Fn(&Window) -> bool| {
+        let kept: Vec<&Window> = pages.windows.iter().filter(|window| keep(window)).collect();
+        (!kept.is_empty()).then_some(kept)
+    };
+    let windows = chosen(&within).or_else(|| chosen(&touches)).or_else(|| chosen(&|_| true))?;
+    let median = |size: fn(&Window) -> u64| {
+        stats::median(&mut windows.iter().map(|window| size(window) as f64).collect::<Vec<f64>>())
+    };
+    let value = median(|window| window.wss_bytes)?;
+    let low = median(|window| window.wss_low_bytes)?;
+    Some(Metric { name: "wss".into(), unit: Unit::Bytes, value, low, high: value })
 }
 
 /// What the run's own processes held on graphics devices.

@@ -51,6 +51,9 @@ pub struct Run {
     /// Where the run is stored; set by whoever opened it.
     pub saved: Option<String>,
     pub curve: Curve,
+    /// The zero of all times here, on the log's clock: what else was recorded is told by that.
+    #[serde(skip)]
+    pub origin_ns: u64,
 }
 
 /// Facts of the run that no record carries.

@@ -25,7 +25,7 @@ pub(crate) struct Quantity {
 }
 
 /// Counted in what outlives the process.
-pub(crate) const HELD: [Quantity; 4] = [
+pub(crate) const HELD: [Quantity; 5] = [
     Quantity {
         name: "shared memory and tmpfs",
         plus: &[Field::Shmem],
@@ -66,7 +66,17 @@ pub(crate) const HELD: [Quantity; 4] = [
         least_noise_bytes: 32 * MIB,
         settles_in_ns: 2_000_000_000,
     },
+    SWAPPED,
 ];
+
+/// Shared memory and files in memory that the kernel has moved to swap: processes take theirs with them when they end.
+pub(crate) const SWAPPED: Quantity = Quantity {
+    name: "swap that no process has",
+    plus: &[Field::SwapTotal],
+    minus: &[Field::SwapFree, Field::SwapCached, Field::SwapOwned],
+    least_noise_bytes: 2 * MIB,
+    settles_in_ns: 0,
+};
 
 /// Page cache without shared memory, which `Cached` contains.
 pub(crate) const RECLAIMABLE: Quantity = Quantity {

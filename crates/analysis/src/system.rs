@@ -5,7 +5,7 @@ use nilometer_trace::record::Phase;
 use crate::bounded::Capped;
 use crate::column::{Field, View};
 use crate::model::{Device, Outlives, Part, System};
-use crate::settle::{HELD, RECLAIMABLE, Watch};
+use crate::settle::{HELD, RECLAIMABLE, SWAPPED, Watch};
 use crate::unit::signed;
 
 const REMAINS: usize = 64;
@@ -103,10 +103,12 @@ impl SystemWatch {
         self.remains.push(Part { name: name.into(), bytes });
     }
 
-    /// What was found by name is there, whatever the noise of the sums.
+    /// What was found by name is there, whatever the noise of the sums. What of it is in swap is told there.
     fn outlives(&self) -> Vec<Outlives> {
         let mut outlives: Vec<Outlives> = self.held.iter().filter_map(Watch::finish).collect();
         let named = self.remains.items.iter().fold(0, |sum: u64, part| sum.saturating_add(part.bytes));
+        let swapped = outlives.iter().find(|item| item.name == SWAPPED.name).map_or(0, |item| item.bytes);
+        let named = named.saturating_sub(swapped);
         match outlives.iter_mut().find(|item| item.name == HELD[0].name) {
             Some(shared) => shared.bytes = shared.bytes.max(named),
             None if named > 0 => outlives.push(Outlives {

@@ -3,6 +3,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::Duration;
 
 use jiff::Zoned;
 use nilometer_kernel::read::cgroup::Chain;
@@ -22,11 +23,15 @@ use crate::system::System;
 use crate::tree::Tree;
 use crate::{Error, describe};
 
+/// Looks at the arguments of a process that seems to have none.
+const LOOKS: usize = 20;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+
 /// Records `pid` and its descendants until it ends, a signal asks us to stop, or the duration is over.
 pub fn attach(options: &Options, pid: i32) -> Result<RunDirectory, Error> {
     let proc = Proc::default();
     let pidfd = open_process(pid)?;
-    let arguments = proc.read_arguments(pid)?;
+    let arguments = read_settled_arguments(&proc, pid)?;
     let target = Target { argv: arguments.iter().map(Into::into).collect(), ..Target::default() };
     let name = rundir::command_name(&arguments);
     let directory = make_directory(options, &name)?;
@@ -39,6 +44,19 @@ pub fn record(options: &Options) -> Result<RunDirectory, Error> {
     let directory = make_directory(options, "machine")?;
     let recorded = record_into(options, &directory, "record", &Target::default(), 0, Subject::Nobody);
     keep_if(recorded, directory)
+}
+
+/// A process that is just replacing itself by another program has no arguments for a moment; a thread of the kernel never
+/// has any.
+fn read_settled_arguments(proc: &Proc, pid: i32) -> Result<Vec<String>, Error> {
+    for _ in 0..LOOKS {
+        let arguments = proc.read_arguments(pid)?;
+        if !arguments.is_empty() {
+            return Ok(arguments);
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
+    Ok(proc.read_arguments(pid)?)
 }
 
 /// Nothing was recorded: an empty run directory would only be in the way.

@@ -17,6 +17,8 @@ use crate::shm::SharedMemory;
 const RELAY_NS: u64 = 300_000_000;
 /// How long the recorder of allocations may take to store them.
 const ALLOCS_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the last look at touched pages may take.
+const PAGES_PATIENCE: Duration = Duration::from_secs(5);
 /// Distance of the samples before the start and after the end.
 const LOOK_NS: u64 = 10_000_000;
 
@@ -58,6 +60,8 @@ impl Session {
             self.note_remains();
         }
         self.collect_allocs();
+        let pages = self.pages.take().and_then(|pages| pages.finish(PAGES_PATIENCE));
+        self.manifest.notes.extend(pages);
         if let Some(metrics) = self.metrics.take() {
             self.manifest.notes.extend(metrics.finish());
         }
@@ -114,7 +118,7 @@ impl Session {
 
     /// Daemons: named, not waited for.
     fn name_left_behind(&mut self, now_ns: u64) {
-        self.recorder.tree.discover(now_ns);
+        self.recorder.tree.discover_anew(now_ns);
         self.recorder.tree.look(now_ns);
         self.recorder.log_changes();
         let alive = self.recorder.tree.members().iter().filter(|m| m.zombie_since_ns.is_none());

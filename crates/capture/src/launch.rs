@@ -23,6 +23,7 @@ use crate::control::{CONTROL_VARIABLE, Control};
 use crate::job::{self, Placed, Spool};
 use crate::marks::Marks;
 use crate::options::{Options, Target};
+use crate::pages::{Task, Watch};
 use crate::recorder::{Recorder, nanoseconds};
 use crate::relay::{Relay, Steps};
 use crate::rundir::{self, Places, RunDirectory};
@@ -264,6 +265,7 @@ impl Launched {
         session.recorder.event(started_ns, EventKind::Started);
         session.begin_repeat(1);
         session.recorder.tree.begin(started_ns);
+        session.pages = watch_pages(&mut session, started_ns);
         session.watch(started_ns);
         let exit = repeat(&mut session, &launcher, started_ns);
         let ended_ns = monotonic_ns();
@@ -274,6 +276,14 @@ impl Launched {
         launcher.inherited_mask.restore();
         Ok(exit)
     }
+}
+
+/// A thread that looks at touched pages, where that was asked.
+fn watch_pages(session: &mut Session, started_ns: u64) -> Option<Watch> {
+    let (window, Subject::Child(pid)) = (session.options.wss?, &session.subject) else { return None };
+    let (command, directory) = (session.manifest.command.join(" "), session.directory.clone());
+    let started = Watch::start(Task { pid: *pid, command, window, directory, started_ns });
+    started.inspect_err(|error| session.manifest.notes.push(format!("no working set: {error}"))).ok()
 }
 
 /// Lets the child become the command; the error is exec's own.

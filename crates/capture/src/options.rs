@@ -37,6 +37,8 @@ pub struct Options {
     pub allocs: Option<AllocOptions>,
     /// Ledgers of large processes; exact ones stop them, for at most 1 % of the time.
     pub ledgers: Ledgers,
+    /// Look at the touched pages of the tree, with windows of this length.
+    pub wss: Option<Duration>,
     /// Follow the direct child only.
     pub single: bool,
     pub exact_step_peaks: bool,
@@ -79,6 +81,7 @@ impl Default for Options {
             heap: None,
             allocs: None,
             ledgers: Ledgers::default(),
+            wss: None,
             single: false,
             exact_step_peaks: false,
             cgroup: false,

@@ -147,6 +147,7 @@ impl Recorder {
     /// The system alone: before the start, after the end.
     pub fn system_tick(&mut self, phase: Phase) {
         let now_ns = monotonic_ns();
+        self.system.ask_owners_of_swap(now_ns);
         self.read_system(now_ns, 0, true);
         let tick = TickRef { at_ns: now_ns, phase, tree: None, system: self.system.values(), processes: &[] };
         self.log.tick(tick);
@@ -156,6 +157,7 @@ impl Recorder {
     pub fn tick(&mut self) {
         let now_ns = monotonic_ns();
         self.notice_gap(now_ns);
+        self.system.forget_owners_of_swap();
         self.tree.care.closely =
             self.thorough || std::mem::take(&mut self.closely_once) || self.system.is_short();
         self.tree.turn(now_ns);

@@ -22,6 +22,7 @@ use crate::ledger_watch::LedgerWatch;
 use crate::marks::{Marks, parse_line};
 use crate::metrics::Teller;
 use crate::options::Options;
+use crate::pages::Watch;
 use crate::recorder::Recorder;
 use crate::shm::SharedMemory;
 use crate::stop_after::Enough;
@@ -78,6 +79,7 @@ pub(crate) struct Session {
     pub enough: Enough,
     pub allocs: Option<Allocs>,
     pub ledger: LedgerWatch,
+    pub pages: Option<Watch>,
     pub metrics: Option<Teller>,
     pub started_ns: u64,
     /// Use of the binding limit when last words were last saved.
@@ -130,6 +132,7 @@ impl Session {
             allocs: None,
             ledger: LedgerWatch::new(options.ledgers_in_force(), options.ledger_percent()),
             heap,
+            pages: None,
             metrics,
             started_ns: 0,
             last_words_bytes: 0,

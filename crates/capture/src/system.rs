@@ -7,6 +7,7 @@ use nilometer_kernel::parse::pressure::Pressure;
 use nilometer_kernel::read::cgroup::{Binding, Chain, Level, binding};
 use nilometer_kernel::read::device::{DeviceMemory, Devices};
 use nilometer_kernel::read::kept::KeptFile;
+use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::read::system::{Left, SystemFiles, read_left};
 use nilometer_kernel::sys::limits::page_bytes;
 use nilometer_trace::manifest::Limit;
@@ -27,6 +28,8 @@ const MOVED_SHARE: u64 = 1024;
 const MOVED_BYTES: u64 = 16 << 20;
 /// Memory is short when less than this part of what binds is left.
 const SHORT_SHARE: u64 = 8;
+/// How often all processes are asked what they have in swap, while the target does not run.
+const SWAP_PACE_NS: u64 = 100_000_000;
 /// How often devices are asked; a driver call is no proc file.
 const DEVICE_PACE_NS: u64 = 1_000_000_000;
 
@@ -59,6 +62,9 @@ pub struct System {
     tree_kib: u64,
     /// Free swap at the last look, whether or not anything else was read.
     swap: u64,
+    /// Where the machine has swap: how much of it processes have, in KiB; only known while the target does not run.
+    owned: Option<u64>,
+    owned_ns: u64,
     is_short: bool,
     devices: Devices,
     device_memory: Vec<DeviceMemory>,
@@ -86,6 +92,8 @@ impl System {
             left: Left::default(),
             tree_kib: 0,
             swap: 0,
+            owned: None,
+            owned_ns: 0,
             is_short: false,
             devices: Devices::here(),
             device_memory: Vec::new(),
@@ -94,6 +102,7 @@ impl System {
         };
         system.read_devices(&[]);
         system.read(UNLIMITED_PACE_NS, 0, true);
+        system.owned = (system.meminfo_kib("SwapTotal") > 0).then_some(ABSENT);
         system.forget();
         Ok(system)
     }
@@ -122,6 +131,21 @@ impl System {
         let Binding { limit, headroom, .. } = self.binding();
         self.is_short = swapped || headroom < limit / SHORT_SHARE;
         if new_columns { Reading::NewColumns } else { Reading::New }
+    }
+
+    /// Before [`Self::read`], while the target does not run: swap that no process has is what the target left there.
+    pub fn ask_owners_of_swap(&mut self, now_ns: u64) {
+        let due = self.owned == Some(ABSENT) || now_ns.saturating_sub(self.owned_ns) >= SWAP_PACE_NS;
+        if self.owned.is_some() && due {
+            let used = self.meminfo_kib("SwapTotal") > self.meminfo_kib("SwapFree");
+            self.owned = Some(if used { Proc::default().read_swap_kib(&mut self.buffer) } else { 0 });
+            self.owned_ns = now_ns;
+        }
+    }
+
+    /// The target runs: what it swaps is its own.
+    pub fn forget_owners_of_swap(&mut self) {
+        self.owned = self.owned.map(|_| ABSENT);
     }
 
     /// Pages are taken from processes that wait, or may soon be.
@@ -206,6 +230,7 @@ impl System {
             ]);
         }
         self.values.push(self.own_rss);
+        self.values.extend(self.owned);
         for (device, tree) in self.device_memory.iter().zip(&self.device_tree) {
             self.values.extend([device.used_bytes, device.total_bytes, *tree]);
         }
@@ -265,6 +290,9 @@ impl System {
             }
         }
         add("nilo.rss".to_owned(), Unit::Bytes);
+        if self.owned.is_some() {
+            add("swap.processes".to_owned(), Unit::Kib);
+        }
         for device in 0..self.device_memory.len() {
             for name in DEVICE {
                 add(format!("device.{device}.{name}"), Unit::Bytes);

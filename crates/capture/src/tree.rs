@@ -156,6 +156,16 @@ impl Tree {
         given_out
     }
 
+    /// Looks at every process once more, also those that were known to belong to others: one whose parent came and went
+    /// while we looked was taken for such.
+    pub fn discover_anew(&mut self, now_ns: u64) {
+        self.discover(now_ns);
+        if !self.single {
+            self.foreign.clear();
+            self.scan(now_ns);
+        }
+    }
+
     fn find(&mut self, newest: Option<i32>, now_ns: u64) {
         let span = match (self.last_pid, newest) {
             (Some(before), Some(now)) => {
@@ -197,7 +207,9 @@ impl Tree {
                 }
             }
         }
-        self.foreign = pids.into_iter().filter(|pid| !self.pids.contains(pid)).collect();
+        // Of one that could not be looked at nobody knows whose it is.
+        let is_foreign = |pid: &i32| !self.pids.contains(pid) && !self.unborn.contains(pid);
+        self.foreign = pids.into_iter().filter(is_foreign).collect();
     }
 
     /// Adds `pid` if it belongs to the tree; true if it was added.

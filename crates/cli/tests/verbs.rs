@@ -75,6 +75,11 @@ fn imported_repeats_say_what_each_run_left_behind() {
         shown.contains("left behind per run: 57,169 kB (30 runs)") && shown.contains("run 30"),
         "{shown}"
     );
+    let judged = place.nilo(&["leak", "caffe.nilo", "--json"]);
+    let verdict: Value = serde_json::from_slice(&judged.stdout).unwrap();
+    assert_eq!((judged.status.code(), &verdict["class"]), (Some(1), &"outlives the process".into()));
+    let rate = verdict["rate_bytes_per_step"].as_f64().unwrap() / 1024.0;
+    assert!((rate - 57_169.0).abs() < 1.0 && verdict["per"] == "run", "{verdict:#}");
     let report = place.report("caffe.nilo");
     assert_eq!((&report["repeats"]["runs"], &report["duration_s"]), (&30.into(), &544.0.into()));
     assert_eq!(report["about"]["verb"], "import");
@@ -103,6 +108,37 @@ fn an_imported_meminfo_log_is_a_run_for_every_reading_verb() {
     assert!(text(&place.nilo(&["list"]).stdout).contains("choke.nilo"));
     let shown = text(&place.nilo(&["report", "choke.nilo"]).stdout);
     assert!(shown.contains("Available on the machine") && shown.contains("Swap in use"), "{shown}");
+}
+
+#[test]
+fn every_verb_finds_a_run_by_its_name_without_the_ending() {
+    let place = Place::new();
+    for name in ["base.nilo", "new.nilo"] {
+        assert!(place.nilo(&["import", &fixture("repeats.log"), "-q", "-o", name]).status.success());
+    }
+    for words in [
+        &["report", "base"][..],
+        &["report", "base", "--html", "-o", "page.html", "--base", "new"],
+        &["compare", "base", "new"],
+        &["export", "base", "--format", "csv"],
+        &["plot", "base", "--view", "system", "-o", "both.svg"],
+        &["list", "--rm", "new"],
+    ] {
+        let output = place.nilo(words);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", text(&output.stderr));
+    }
+    // These find it and say what it has not.
+    for (words, why) in [
+        (&["leak", "base"][..], "runs"),
+        (&["where", "base"], "has no ledger"),
+        (&["pages", "base"], "has no looks at pages"),
+        (&["merge", "base"], "no job of ranks"),
+        (&["mode", "all", "base"], "base.nilo"),
+    ] {
+        let output = place.nilo(words);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(!said.contains("does not exist") && said.contains(why), "{words:?}: {said}");
+    }
 }
 
 #[test]

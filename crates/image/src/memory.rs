@@ -8,6 +8,11 @@ pub trait Memory {
     /// Fills `into` from `address`, or nothing: a part of it is not there.
     fn read(&self, address: u64, into: &mut [u8]) -> Option<()>;
 
+    /// It cannot change between two reads.
+    fn is_still(&self) -> bool {
+        true
+    }
+
     fn u8(&self, address: u64) -> Option<u8> {
         read_array(self, address).map(u8::from_le_bytes)
     }

@@ -11,6 +11,7 @@ pub(crate) fn value(unit: Unit, value: f64) -> String {
         Unit::Seconds => text::duration(value),
         Unit::BytesPerStep => format!("{}/step", bytes(value)),
         Unit::BytesPerMinute => format!("{}/min", bytes(value)),
+        Unit::BytesPerRun => format!("{}/run", bytes(value)),
     }
 }
 

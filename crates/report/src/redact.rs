@@ -53,6 +53,9 @@ pub fn leak(leak: &mut Leak) {
         if matches!(place.depth, Depth::Process | Depth::Machine) {
             HIDDEN.clone_into(&mut place.name);
             place.path = None;
+        } else if place.depth == Depth::Site {
+            place.name = without_folders(&place.name);
+            place.path = place.path.as_deref().map(without_folders);
         }
     }
     leak.missing.iter_mut().for_each(|missing| missing.command = program(&missing.command));
@@ -158,6 +161,12 @@ fn hide_paths(text: &mut String) {
     *text = words.collect::<Vec<_>>().join(" ");
 }
 
+/// Places in files by their names alone: `/home/ada/train.py:9 main` is `train.py:9 main`.
+fn without_folders(text: &str) -> String {
+    let bare = |word: &str| if word.contains('/') { base(word).to_owned() } else { word.to_owned() };
+    text.split(' ').map(bare).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,5 +182,7 @@ mod tests {
         assert_eq!(text, "killed in (redacted) at +1.0 MiB/step");
         assert_eq!(file_kind("/home/ada/customers.npy"), "(file)");
         assert_eq!(file_kind("/usr/lib/libtorch.so.2"), "libtorch.so.2");
+        let stack = "/home/ada/train.py:9 main ← lib/x.py:3 f.<locals>.<listcomp>";
+        assert_eq!(without_folders(stack), "train.py:9 main ← x.py:3 f.<locals>.<listcomp>");
     }
 }

@@ -76,6 +76,8 @@ pub struct About {
     pub pause: bool,
     pub filters: Vec<String>,
     pub notes: Vec<String>,
+    /// Where it is part of a run: how long the command had run when it began.
+    pub after_start_ns: Option<u64>,
 }
 
 /// A mapping, told before its number is used. Of several that lie side by side and are alike there is one.
@@ -121,6 +123,8 @@ pub struct Process {
     pub shared_bytes: u64,
     /// Touched as part of a huge page.
     pub huge_bytes: u64,
+    /// Pages of files that may only look touched: they were mapped since the mark, beside one that was touched.
+    pub around_bytes: u64,
     #[serde(with = "flat")]
     pub spans: Vec<Span>,
     /// Pages that were written: first page and number; none where that is not seen.

@@ -3,6 +3,7 @@
 //! The figure to trust is the program's own CPU time, in interleaved rounds; what a tool adds is compared, not totals.
 
 mod extra;
+mod known;
 mod page;
 mod reading;
 mod verdict;
@@ -40,7 +41,7 @@ pub fn run(options: &Options) -> Result<bool> {
     let rounds = if options.quick { 1 } else { options.rounds };
     let readings = measure(&workshop, &workloads, rounds)?;
     let extras = extras(&workshop, &workloads, options);
-    let bars = verdict::bars(&readings, &extras);
+    let bars = verdict::bars(&workloads, &readings, &extras);
     let page = page::render(&Page {
         versions: workshop.versions(),
         quick: options.quick,
@@ -93,13 +94,17 @@ fn extras(workshop: &Workshop, workloads: &[Workload], options: &Options) -> Ext
     let mut extras = Extras::default();
     for workload in workloads.iter().filter(|workload| workshop.can(workload, workload::Tool::Nobody)) {
         extras.reports.extend(extra::reports(workshop, workload));
+        extras.complete.extend(told(extra::complete(workshop, workload)).unwrap_or_default());
         extras.streams.extend(told(extra::stream(workshop, workload)).flatten());
     }
     if workloads.iter().any(|workload| workload.name == "stress-2") {
         extras.long_run = told(extra::long_run(workshop, options.quick.then_some(500_000)));
     }
+    if workloads.iter().any(|workload| workload.name == "stress-1") {
+        extras.known = told(known::measure(workshop));
+    }
     if options.instructions {
-        extras.instructions = told(extra::instructions(workshop, 3));
+        extras.instructions = told(extra::instructions(workshop));
     }
     extras
 }

@@ -29,6 +29,8 @@ pub struct Options {
     pub only: Vec<String>,
     /// Without mprof and memray.
     pub alone: bool,
+    /// So many programs at a time: they wait most of theirs.
+    pub jobs: usize,
     pub out: Option<PathBuf>,
 }
 
@@ -40,18 +42,20 @@ pub fn run(options: &Options) -> Result<bool> {
     let programs = workshop.programs(&options.only)?;
     ensure!(!programs.is_empty(), "no program in bench/leaks is called so");
     let mut readings = Vec::new();
+    let batches = batches(&programs, options.jobs);
     for round in 1..=options.rounds {
-        for program in &programs {
-            let reading = workshop.judge(program, round)?;
-            println!("{}", page::render_row(&reading));
-            readings.push(reading);
+        for batch in &batches {
+            for reading in together(batch, |program| workshop.judge(program, round))? {
+                let reading = reading?;
+                println!("{}", page::render_row(&reading));
+                readings.push(reading);
+            }
         }
     }
-    let peers: Vec<Peer> = if options.alone {
-        Vec::new()
-    } else {
-        programs.iter().map(|program| workshop.peer(program)).collect()
-    };
+    let mut peers: Vec<Peer> = Vec::new();
+    for batch in batches.iter().filter(|_| !options.alone) {
+        peers.extend(together(batch, |program| workshop.peer(program))?);
+    }
     let curves = workshop.curves()?;
     let bars = bars(&readings, &curves);
     let page = page::render(&workshop.versions()?, &readings, &peers, &curves, &bars)?;
@@ -64,6 +68,23 @@ pub fn run(options: &Options) -> Result<bool> {
     });
     write_folder(options.out.clone(), "leaks", &page, &document)?;
     Ok(bar::all_hold(&bars))
+}
+
+/// Programs that run at the same time. What one leaves in memory would be found after the others, too.
+fn batches(programs: &[Program], jobs: usize) -> Vec<Vec<&Program>> {
+    let (leaving, others): (Vec<&Program>, Vec<&Program>) =
+        programs.iter().partition(|program| program.file.starts_with("shm"));
+    let alone = leaving.into_iter().map(|program| vec![program]);
+    alone.chain(others.chunks(jobs.max(1)).map(<[&Program]>::to_vec)).collect()
+}
+
+/// The same with each of them, at the same time, in their order.
+fn together<T: Send>(programs: &[&Program], with: impl Fn(&Program) -> T + Sync) -> Result<Vec<T>> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = programs.iter().map(|program| scope.spawn(|| with(program))).collect();
+        let joined = threads.into_iter().map(|thread| thread.join().ok().context("a thread panicked"));
+        joined.collect()
+    })
 }
 
 fn bars(readings: &[Reading], curves: &Value) -> Vec<Bar> {
@@ -157,9 +178,10 @@ impl Workshop {
 
     fn judge(&self, program: &Program, round: usize) -> Result<Reading> {
         let mut leak = Command::new(&self.nilo);
-        let run = self.folder.join("run.nilo");
+        let place = self.place(program)?;
+        let run = place.join("run.nilo");
         leak.args(["leak", "--json", "--force", "-o"]).arg(&run).arg("--").args(&program.command);
-        let output = leak.current_dir(&self.folder).output().context("cannot start nilo")?;
+        let output = leak.current_dir(&place).output().context("cannot start nilo")?;
         program::tidy();
         let document: Value = serde_json::from_slice(&output.stdout).with_context(|| {
             format!("{}: no verdict: {}", program.label, String::from_utf8_lossy(&output.stderr))
@@ -167,9 +189,19 @@ impl Workshop {
         Ok(Reading::of(program, round, output.status.code().unwrap_or(-1), &document))
     }
 
+    /// A directory of its own, for what programs write beside themselves.
+    fn place(&self, program: &Program) -> Result<PathBuf> {
+        let name: String =
+            program.label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let place = self.folder.join(name);
+        std::fs::create_dir_all(&place)?;
+        Ok(place)
+    }
+
     /// What the others say; nothing where they cannot run the program.
     fn peer(&self, program: &Program) -> Peer {
-        let peer = peer::ask(program, &self.venv, &self.folder);
+        let place = self.place(program).unwrap_or_else(|_| self.folder.clone());
+        let peer = peer::ask(program, &self.venv, &place);
         program::tidy();
         peer
     }

@@ -3,7 +3,7 @@
 //! Truths come from a program that touches stated pages; trainings run alone and looked at in interleaved rounds.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
@@ -24,7 +24,7 @@ pub struct Options {
 const ROUNDS: usize = 15;
 const QUICK_ROUNDS: usize = 3;
 /// Steps of some seconds each.
-const TRAININGS: [(&str, &str); 2] = [("numpy", "400"), ("torch", "60")];
+const TRAININGS: [(&str, &str); 2] = [("numpy", "900"), ("torch", "90")];
 
 pub fn run(options: &Options) -> Result<bool> {
     let workshop = Workshop::open()?;
@@ -95,7 +95,7 @@ impl Workshop {
     }
 
     fn training(&self, kind: &str, steps: &str, rounds: &str) -> Result<Value> {
-        let python = if kind == "torch" { torch()? } else { numpy()? };
+        let python = workspace::environment(if kind == "torch" { "torch-2.15" } else { "science" })?;
         let program = self.folder.join("training.py");
         self.measure("training", &[rounds, &python, &program.display().to_string(), kind, steps])
     }
@@ -106,19 +106,6 @@ fn measure_reuse() -> Result<Value> {
     let output = workspace::cargo().args(words).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(serde_json::from_slice(&output.stdout)?)
-}
-
-/// The newest of the environments that the tests make.
-fn torch() -> Result<String> {
-    workspace::environment("torch-2.15")
-}
-
-/// Any interpreter that has it.
-fn numpy() -> Result<String> {
-    let venv = workspace::cache_folder()?.join("bench-ledger-venv/bin/python");
-    let python = if venv.exists() { venv.display().to_string() } else { "python3".to_owned() };
-    machine::read_output(Path::new(&python), &["-c", "import numpy"])?;
-    Ok(python)
 }
 
 fn succeed(command: &mut Command) -> Result<()> {

@@ -209,6 +209,12 @@ impl<'a> Frames<'a> {
         }
     }
 
+    /// See [`name::is_own`].
+    pub fn is_own(&self, frame: FrameId) -> bool {
+        matches!(self.keys.get(frame as usize), Some((Key::Python { .. }, _)))
+            && name::is_own(&self.spell(frame))
+    }
+
     fn bare(&self, module: Option<u32>) -> Frame {
         let library = self.library_name(module);
         Frame { library: (!library.is_empty()).then(|| library.to_owned()), ..Frame::default() }

@@ -1,6 +1,7 @@
-//! Sites by line, function or library: each belongs to one frame of its stack.
+//! Sites by line, function, library or owner: each belongs to one frame of its stack. By type: to who handed it out.
 //!
-//! That frame is the innermost one that is not the C library's, and for lines the innermost that has a line.
+//! That frame is the innermost one that is not the C library's, for lines the innermost that has a line, and for owners the
+//! innermost of the program's own Python code.
 
 use rustc_hash::FxHashMap;
 
@@ -8,8 +9,12 @@ use super::Options;
 use super::frames::Frames;
 use super::merge::{FrameId, Role};
 use super::model::{By, Frame, FrameKind, Row};
+use super::name;
 use super::sum::Sum;
 use super::tree::{NodeId, Trie};
+
+/// No line of the program's own Python code is on the stack.
+const NOT_OWN: &str = "no code of its own";
 
 /// The rows that were asked for, largest first, and how many there are in all.
 pub fn rows(
@@ -21,8 +26,12 @@ pub fn rows(
 ) -> (Vec<Row>, u64) {
     let mut groups = Groups::default();
     for (node, sum) in sums {
-        let frame = owner(frames, trie, *node, options.by);
-        groups.add(frames, frame, options.by, sum);
+        if options.by == By::Type {
+            groups.add_named((sum.allocator.words().to_owned(), None), sum);
+        } else {
+            let frame = owner(frames, trie, *node, options.by);
+            groups.add(frames, frame, options.by, sum);
+        }
     }
     let valued = groups.rows.into_iter().map(|(name, detail, sum)| {
         let value = sum.value(options.what, steps).0;
@@ -44,18 +53,22 @@ struct Groups {
 impl Groups {
     fn add(&mut self, frames: &Frames<'_>, frame: FrameId, by: By, sum: &Sum) {
         let known = self.by_frame.get(&frame).copied();
-        let place = known.unwrap_or_else(|| self.place(frame, words(&frames.spell(frame), by)));
+        let place = known.unwrap_or_else(|| self.place(words(&frames.spell(frame), by)));
+        self.by_frame.insert(frame, place);
         self.rows[place].2.merge(sum);
     }
 
-    /// The row of a name, new or not, from now on also that of the frame.
-    fn place(&mut self, frame: FrameId, key: (String, Option<String>)) -> usize {
-        let place = *self.by_name.entry(key.clone()).or_insert_with(|| {
+    fn add_named(&mut self, key: (String, Option<String>), sum: &Sum) {
+        let place = self.place(key);
+        self.rows[place].2.merge(sum);
+    }
+
+    /// The row of a name, new or not.
+    fn place(&mut self, key: (String, Option<String>)) -> usize {
+        *self.by_name.entry(key.clone()).or_insert_with(|| {
             self.rows.push((key.0, key.1, Sum::default()));
             self.rows.len() - 1
-        });
-        self.by_frame.insert(frame, place);
-        place
+        })
     }
 }
 
@@ -63,8 +76,12 @@ fn owner(frames: &Frames<'_>, trie: &Trie, node: NodeId, by: By) -> FrameId {
     let plain = |frame: &FrameId| {
         matches!(frames.role(*frame), Role::Plain | Role::Evaluator) && !frames.is_note(*frame)
     };
-    let with_line = |frame: &FrameId| plain(frame) && (by != By::Line || frames.has_line(*frame));
-    let found = trie.stack(node).find(with_line).or_else(|| trie.stack(node).find(plain));
+    let wanted = |frame: &FrameId| match by {
+        By::Owner => frames.is_own(*frame),
+        By::Line => plain(frame) && frames.has_line(*frame),
+        _ => plain(frame),
+    };
+    let found = trie.stack(node).find(wanted).or_else(|| trie.stack(node).find(plain));
     found.or_else(|| trie.stack(node).next()).unwrap_or(FrameId::MAX)
 }
 
@@ -77,12 +94,18 @@ fn words(frame: &Frame, by: By) -> (String, Option<String>) {
             Some(place) => (place.clone(), Some(frame.function.clone())),
             None => (frame.function.clone(), frame.library.clone()),
         },
-        By::Library => (frame.library.clone().unwrap_or_else(|| "(code in no file)".into()), None),
-        By::Function | By::Stack | By::Category => {
+        By::Library => (library(frame), None),
+        By::Owner if !name::is_own(frame) => (format!("{NOT_OWN}: {}", library(frame)), None),
+        By::Owner => (place.unwrap_or_else(|| library(frame)), Some(frame.function.clone())),
+        By::Function | By::Stack | By::Category | By::Type => {
             let file = frame.file.clone().filter(|_| frame.kind == FrameKind::Python);
             (frame.function.clone(), file.or_else(|| frame.library.clone()))
         }
     }
+}
+
+fn library(frame: &Frame) -> String {
+    frame.library.clone().unwrap_or_else(|| "(code in no file)".into())
 }
 
 fn place(frame: &Frame) -> Option<String> {

@@ -4,11 +4,13 @@
 //! summed up beside the list: listed sites and `rest` are the whole.
 
 pub mod category;
+mod course;
 mod doubt;
 mod frames;
 mod group;
 mod merge;
 pub mod model;
+mod moment;
 mod name;
 pub mod profile;
 mod quality;
@@ -20,15 +22,19 @@ mod tree;
 mod tests;
 
 use nilometer_rules::FrameRules;
-use nilometer_trace::allocs::{About, Histogram, Recording};
+use nilometer_trace::allocs::{About, Amount, Histogram, Point, Recording, Source};
 use nilometer_trace::symbols::Symbols;
 use rustc_hash::FxHashMap;
 
+pub use course::{Course, courses};
 use frames::Frames;
 use model::{Allocs, Bin, By, Node, Peak, PhasePeak, Process, Sampling, Site, Tree, What};
 use stack::Stacks;
 use sum::Sum;
 use tree::{Figure, NodeId, Trie};
+
+/// A sum so many standard deviations below the peak cannot have been mistaken for it.
+const SPREADS_NEAR: f64 = 6.0;
 
 /// What is to be shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -39,8 +45,10 @@ pub struct Options {
     pub top: Option<usize>,
     /// With the interpreter's and the runtime's own frames.
     pub internals: bool,
-    /// Stacks below this share of the whole are left out of the tree.
-    pub least_share: f64,
+    /// With the stacks as one tree, without those below this share of the whole; none is made where nobody asks.
+    pub tree: Option<f64>,
+    /// With what was live at the steps, told in seconds since this time of the log's clock.
+    pub moments_since_ns: Option<u64>,
 }
 
 /// All stacks of a recording with their sums.
@@ -68,14 +76,18 @@ pub fn build(recording: &Recording, symbols: &Symbols, options: &Options) -> All
         rest.merge(&stacked.sums[*index].1);
     }
     allocs.rest = rest.amounts(options.what, &steps);
-    if options.by == By::Stack {
+    if let Some(least) = options.tree.filter(|_| options.by == By::Stack) {
         let all: f64 = values.iter().filter(|value| **value > 0.0).sum();
-        let shown = listed.iter().take_while(|index| values[**index] > all * options.least_share);
+        let shown = listed.iter().take_while(|index| values[**index] > all * least);
         let shown: Vec<usize> = shown.copied().collect();
         allocs.tree = stacked.tree(&shown, options.what, &steps);
-    } else if options.by != By::Category {
+    } else if !matches!(options.by, By::Category | By::Stack) {
         (allocs.rows, allocs.rows_seen) =
             group::rows(&stacked.frames, &stacked.trie, &stacked.sums, options, &steps);
+    }
+    if let Some(zero_ns) = options.moments_since_ns {
+        let series = listed.iter().map(|index| stacked.sums[*index].1.series());
+        allocs.moments = moment::moments(about, zero_ns, series, rest.series());
     }
     allocs.quality = quality::sentences(recording, symbols, stacked.frames.unnamed);
     allocs
@@ -121,21 +133,23 @@ fn collect_where<'a>(
     keep: impl Fn(&nilometer_trace::allocs::Site) -> bool,
 ) -> Stacked<'a> {
     let mut frames = Frames::new(recording, symbols);
-    let series: FxHashMap<u32, &[u64]> =
-        recording.series.iter().map(|series| (series.site, series.bytes.as_slice())).collect();
+    let series = moment::at_steps(recording);
     let (mut trie, mut stacks) = (Trie::default(), Stacks::default());
     let mut sums: Vec<(NodeId, Sum)> = Vec::new();
-    let mut known: FxHashMap<NodeId, usize> = FxHashMap::default();
+    let mut known: FxHashMap<(NodeId, Source), usize> = FxHashMap::default();
     for (index, site) in recording.sites.iter().enumerate().filter(|(_, site)| keep(site)) {
         let cut = stacks.read(recording, site, &mut frames, internals);
         let node = trie.insert(&stacks.merged);
-        let place = *known.entry(node).or_insert_with(|| {
-            sums.push((node, Sum::default()));
+        let place = *known.entry((node, site.source)).or_insert_with(|| {
+            sums.push((node, Sum::of(site.source)));
             sums.len() - 1
         });
-        sums[place].1.add(site, series.get(&(index as u32)).copied());
+        sums[place].1.add(site, series.get(&(index as u32)).map(Vec::as_slice));
         sums[place].1.cut |= cut;
     }
+    // Nothing is inserted any more, and of a large recording this is a good part of the memory.
+    trie.close();
+    sums.shrink_to_fit();
     Stacked { frames, trie, sums }
 }
 
@@ -145,6 +159,7 @@ impl Stacked<'_> {
         Site {
             stack: self.trie.stack(*node).map(|frame| self.frames.spell(frame)).collect(),
             cut: sum.cut,
+            allocator: sum.allocator,
             amounts: sum.amounts(what, steps),
         }
     }
@@ -175,7 +190,8 @@ impl Stacked<'_> {
 fn whole(recording: &Recording, options: &Options, steps: &[f64]) -> Allocs {
     let about = &recording.about;
     let live: Vec<f64> = about.steps.iter().map(|step| step.live_bytes as f64).collect();
-    let interval = doubt::interval(about.peak.bytes as f64, about.peak.variance as f64);
+    let Amount { bytes, variance, .. } = about.peak;
+    let interval = doubt::interval_of_highest(bytes as f64, variance as f64, renewals(about));
     let at_s = about.peak_at_ns.saturating_sub(about.started_ns) as f64 / 1e9;
     Allocs {
         mode: about.mode.clone(),
@@ -201,11 +217,20 @@ fn whole(recording: &Recording, options: &Options, steps: &[f64]) -> Allocs {
         lifetimes: bins(&about.lifetimes),
         processes: recording.processes.iter().map(|process| image(recording, process)).collect(),
         events: about.events,
+        raw_bytes: about.raw_bytes,
         event_bytes: about.event_bytes,
         lost_events: about.lost_events,
         tracker_bytes: about.tracker_bytes,
         ..Allocs::default()
     }
+}
+
+/// How often other samples made up a sum about as high as the peak.
+fn renewals(about: &About) -> f64 {
+    let spread = (about.peak.variance as f64).sqrt();
+    let is_near = |point: &&Point| point.live_bytes as f64 + SPREADS_NEAR * spread >= about.peak.bytes as f64;
+    let near = about.curve.iter().filter(is_near).count().max(1) as f64 / about.curve.len().max(1) as f64;
+    near * about.total.variance as f64 / (about.peak.variance as f64).max(1.0)
 }
 
 /// The last step that began before the peak; only where every step was kept.

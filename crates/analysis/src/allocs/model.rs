@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use nilometer_trace::allocs::Source;
 use serde::Serialize;
 
 /// The allocations of a run, in the order and grouping that was asked for.
@@ -47,6 +48,8 @@ pub struct Allocs {
     pub processes: Vec<Process>,
     /// Records that were read: allocations, frees, mappings, times.
     pub events: u64,
+    /// The bytes in which the targets told them.
+    pub raw_bytes: u64,
     /// Size of the event stream, where it was kept.
     pub event_bytes: Option<u64>,
     /// Events that happened and are not in these figures.
@@ -58,9 +61,37 @@ pub struct Allocs {
     /// The stacks as one tree, outermost callers first; only of the terminal's view.
     #[serde(skip)]
     pub tree: Tree,
+    /// What was live at the steps; only where it was asked for.
+    #[serde(skip)]
+    pub moments: Moments,
     /// Where the run is stored; set by whoever opened it.
     pub saved: Option<String>,
     pub command: String,
+}
+
+/// What was live at the steps of a run, stack by stack: what a view of a chosen stretch of time can tell.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Moments {
+    /// When most was live, by the run's own zero of time.
+    pub peak_at_s: f64,
+    /// The steps that were kept, evenly spaced, every `stride`-th.
+    pub steps: Vec<StepLive>,
+    pub stride: u64,
+    /// The highest sum of live bytes of each stretch of time, and when.
+    pub curve: Vec<(f64, u64)>,
+    /// Live bytes at each of `steps`, by the index of a site; those that had nothing at any step are not here.
+    pub series: Vec<(u32, Vec<u64>)>,
+    /// The same of the sites that are not listed; empty where there was nothing.
+    pub rest: Vec<u64>,
+}
+
+/// All that was live when a step began.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct StepLive {
+    pub step: u64,
+    pub at_s: f64,
+    /// Of all sites, also of those whose bytes at steps were not kept.
+    pub live_bytes: u64,
 }
 
 /// How blocks were chosen.
@@ -101,6 +132,10 @@ pub enum By {
     Function,
     /// What it was for.
     Category,
+    /// The innermost line of the program's own Python code.
+    Owner,
+    /// Who handed it out.
+    Type,
 }
 
 /// The moment when most was live.
@@ -159,8 +194,41 @@ pub struct Site {
     pub stack: Vec<Arc<Frame>>,
     /// Outer frames are missing: the stack was deeper than is kept.
     pub cut: bool,
+    pub allocator: Allocator,
     #[serde(flatten)]
     pub amounts: Amounts,
+}
+
+/// Who handed the memory out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Allocator {
+    #[default]
+    Malloc,
+    /// Python's own allocator of small objects.
+    Python,
+    /// The kernel, asked by the program itself.
+    Mapping,
+}
+
+impl Allocator {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Malloc => "malloc and its kin",
+            Self::Python => "Python's allocator of small objects",
+            Self::Mapping => "mappings of its own",
+        }
+    }
+}
+
+impl From<Source> for Allocator {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Heap => Self::Malloc,
+            Source::Python => Self::Python,
+            Source::Mapping => Self::Mapping,
+        }
+    }
 }
 
 /// A function on a stack.

@@ -2,6 +2,8 @@
 
 use cpp_demangle::{DemangleOptions, Symbol};
 
+use super::model::{Frame, FrameKind};
+
 /// What the compiler appends to the name of a part of a function.
 const PARTS: [&str; 5] = [".cold", ".part.", ".isra.", ".constprop.", ".llvm."];
 const INITIALISER: &str = "_GLOBAL__sub_I_";
@@ -40,6 +42,12 @@ pub fn package(file: &str) -> &str {
         return "Python's standard library";
     }
     library(file)
+}
+
+/// Python code of the program itself: in no package that was installed, and not in the standard library.
+pub fn is_own(frame: &Frame) -> bool {
+    let (Some(file), Some(package)) = (&frame.file, &frame.library) else { return false };
+    frame.kind == FrameKind::Python && library(file) == package && !file.starts_with("<__")
 }
 
 /// `…/lib/python3.12/json/decoder.py`.

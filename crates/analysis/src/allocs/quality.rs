@@ -16,6 +16,7 @@ pub fn sentences(recording: &Recording, symbols: &Symbols, unnamed: u64) -> Vec<
     }
     told.extend(lost(recording));
     told.extend(folded(recording));
+    told.extend(series(recording));
     told.extend(stacks(recording));
     told.extend(recording.processes.iter().flat_map(|process| {
         process.degraded.iter().map(move |why| format!("process {} ({}): {why}", process.pid, process.name))
@@ -42,6 +43,15 @@ fn folded(recording: &Recording) -> Option<String> {
             "{} small sites are kept as one sum ({} at the peak) because there were too many",
             folded.sites,
             text::bytes(folded.peak_bytes)
+        )
+    })
+}
+
+fn series(recording: &Recording) -> Option<String> {
+    let without = recording.about.folded.series;
+    (without > 0).then(|| {
+        format!(
+            "{without} sites, small ones first, are not among what was live at the steps: there were too many"
         )
     })
 }

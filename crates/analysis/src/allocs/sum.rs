@@ -1,9 +1,9 @@
 //! What the sites of one stack, line, function or library add up to.
 
-use nilometer_trace::allocs::{Amount, Site};
+use nilometer_trace::allocs::{Amount, Site, Source};
 
 use super::doubt;
-use super::model::{Amounts, What};
+use super::model::{Allocator, Amounts, What};
 use crate::stats;
 
 /// The part of the steps that is taken for warm-up: a quarter.
@@ -20,9 +20,15 @@ pub struct Sum {
     /// Live bytes at each step; empty where nothing changed at steps.
     series: Vec<f64>,
     pub cut: bool,
+    /// Of all of them, where they are of one stack.
+    pub allocator: Allocator,
 }
 
 impl Sum {
+    pub fn of(source: Source) -> Self {
+        Self { allocator: source.into(), ..Self::default() }
+    }
+
     pub fn add(&mut self, site: &Site, series: Option<&[u64]>) {
         add(&mut self.peak, &site.peak);
         add(&mut self.live, &site.live);
@@ -51,6 +57,11 @@ impl Sum {
         for (sum, bytes) in self.series.iter_mut().zip(series) {
             *sum += bytes;
         }
+    }
+
+    /// Live bytes at each step; empty where there was nothing at any.
+    pub fn series(&self) -> &[f64] {
+        &self.series
     }
 
     /// The figure that was asked for, and how many blocks it is of.

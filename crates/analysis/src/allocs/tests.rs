@@ -145,7 +145,7 @@ fn with_internals_nothing_is_left_out() {
 
 #[test]
 fn the_tree_closes_and_shares_outer_frames() {
-    let allocs = build(&made().recording, &symbols(), &Options::default());
+    let allocs = build(&made().recording, &symbols(), &Options { tree: Some(0.0), ..Options::default() });
     let nodes = &allocs.tree.nodes;
     assert_eq!((nodes[0].value, nodes[0].children.len()), (1300.0, 1));
     let main = &nodes[nodes[0].children[0] as usize];
@@ -182,6 +182,30 @@ fn rows_belong_to_the_innermost_line_function_or_library() {
         [("grow".to_owned(), some("ext.so"), 1000), ("step".to_owned(), some("/me/train.py"), 300)];
     assert_eq!(rows(By::Function), function);
     assert_eq!(rows(By::Library), [("ext.so".to_owned(), None, 1000), ("train.py".to_owned(), None, 300)]);
+    assert_eq!(rows(By::Owner), line, "it is all code of its own");
+}
+
+#[test]
+fn what_no_code_of_its_own_asked_for_is_told_apart() {
+    let mut made = made();
+    for code in &mut made.recording.codes {
+        code.file = "/venv/lib/python3.12/site-packages/torch/nn.py".into();
+    }
+    let options = Options { by: By::Owner, ..Options::default() };
+    let rows = build(&made.recording, &symbols(), &options).rows;
+    let told: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.amounts.peak_bytes)).collect();
+    assert_eq!(told, [("no code of its own: ext.so", 1000), ("no code of its own: torch", 300)]);
+}
+
+#[test]
+fn one_stack_with_two_allocators_is_two_sites() {
+    let mut made = made();
+    let again = made.recording.sites[1];
+    made.recording.sites.push(StoredSite { source: Source::Mapping, ..again });
+    let allocs = build(&made.recording, &symbols(), &Options { by: By::Type, ..Options::default() });
+    assert_eq!(allocs.sites_seen, 3);
+    let told: Vec<_> = allocs.rows.iter().map(|row| (row.name.as_str(), row.amounts.peak_bytes)).collect();
+    assert_eq!(told, [("malloc and its kin", 1300), ("mappings of its own", 300)]);
 }
 
 #[test]
@@ -227,11 +251,32 @@ fn growth_orders_by_the_rate_of_each_site() {
     made.recording.about.steps = steps.collect();
     made.recording.about.steps_seen = 51;
     made.recording.series = vec![Series { site: 1, bytes: vec![0, 50, 100, 150, 200, 250] }];
-    let allocs = build(&made.recording, &symbols(), &Options { what: What::Growth, ..Options::default() });
+    let options =
+        Options { what: What::Growth, tree: Some(0.0), moments_since_ns: Some(0), ..Options::default() };
+    let allocs = build(&made.recording, &symbols(), &options);
+    // The one that grows is listed first, the other had nothing at any step.
+    assert_eq!(allocs.moments.series, [(0, vec![0, 50, 100, 150, 200, 250])]);
+    assert_eq!(allocs.moments.steps[5].live_bytes, 250);
     assert_eq!(allocs.growth_bytes_per_step, Some(5.0));
     assert_eq!(allocs.sites[0].amounts.growth_bytes_per_step, Some(5.0));
     assert_eq!(allocs.sites[1].amounts.growth_bytes_per_step, Some(0.0));
     assert!((allocs.tree.nodes[0].value - 5.0).abs() < 1e-9);
+}
+
+#[test]
+fn lines_that_rise_with_the_steps_have_their_bytes_at_each() {
+    let mut made = made();
+    made.recording.about.steps = (0..4).map(|number| Step { number, at_ns: number, live_bytes: 0 }).collect();
+    made.recording.series = vec![
+        Series { site: 0, bytes: vec![0, 50, 100, 150] },
+        Series { site: 1, bytes: vec![900, 10, 10, 900] },
+    ];
+    let rules = FrameRules::built_in().unwrap();
+    let found = courses(&made.recording, &symbols(), &rules);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].name, "/me/train.py:2 inner");
+    assert_eq!(found[0].callers, "/me/train.py:5 step ← /me/train.py:9 main");
+    assert_eq!(found[0].bytes, [0.0, 50.0, 100.0, 150.0]);
 }
 
 #[test]
@@ -244,9 +289,29 @@ fn sampled_figures_have_an_interval_of_their_own() {
     assert_eq!(allocs.sites[1].amounts.interval, None);
 }
 
+/// The highest of many sums is more probably one of too much: its interval reaches further down the more often they were renewed,
+/// and the longer they were about as high.
+#[test]
+fn the_interval_of_a_peak_knows_how_often_it_was_drawn() {
+    let low = |turns: u64, near: usize| {
+        let mut made = made();
+        let about = &mut made.recording.about;
+        about.mode = "sampled".into();
+        let variance = (100 << 20) * 524_288;
+        about.peak = Amount { bytes: 100 << 20, count: 200, variance };
+        about.total = Amount { bytes: turns * (100 << 20), count: turns * 200, variance: turns * variance };
+        let level = |point: usize| if point < near { 100 << 20 } else { 1 << 20 };
+        about.curve = (0..100).map(|point| Point { at_ns: point as u64, live_bytes: level(point) }).collect();
+        build(&made.recording, &symbols(), &Options::default()).peak.low_bytes
+    };
+    assert!(low(100, 100) < low(1, 100) && low(10_000, 100) < low(100, 100));
+    assert!(low(10_000, 1) > low(10_000, 100));
+}
+
 #[test]
 fn an_empty_recording_is_a_model() {
-    let allocs = build(&Recording::default(), &Symbols::default(), &Options::default());
+    let options = Options { tree: Some(0.0), ..Options::default() };
+    let allocs = build(&Recording::default(), &Symbols::default(), &options);
     assert_eq!((allocs.sites.len(), allocs.tree.nodes.len()), (0, 1));
 }
 
@@ -256,7 +321,7 @@ fn the_model_survives_any_indices() {
     made.recording.modules.clear();
     made.recording.codes.clear();
     made.site(9999, 9999, 1);
-    for by in [By::Stack, By::Line, By::Library, By::Function] {
+    for by in [By::Stack, By::Line, By::Library, By::Function, By::Owner, By::Type] {
         let allocs = build(&made.recording, &symbols(), &Options { by, ..Options::default() });
         assert_eq!(allocs.sites_seen, 3);
     }

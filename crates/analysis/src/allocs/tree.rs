@@ -39,6 +39,12 @@ impl Trie {
         at
     }
 
+    /// Gives back what only [`Self::insert`] needs; a stack inserted later would not find the others.
+    pub fn close(&mut self) {
+        self.children = FxHashMap::default();
+        self.nodes.shrink_to_fit();
+    }
+
     /// The frames of a node, innermost first.
     pub fn stack(&self, mut node: NodeId) -> impl Iterator<Item = FrameId> {
         std::iter::from_fn(move || {

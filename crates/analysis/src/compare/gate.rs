@@ -5,8 +5,8 @@
 
 use serde::Serialize;
 
-use super::stat::{Difference, Stat};
-use crate::metric::Unit;
+use super::stat::{Difference, Stat, difference};
+use crate::metric::{Metric, Unit};
 use crate::text::parse_size;
 
 /// One condition under which a comparison fails.
@@ -91,6 +91,13 @@ impl Gate {
         self.judged(judgement, String::new())
     }
 
+    /// A bound on the value itself needs no base.
+    pub fn judge_alone(&self, figures: &[&Metric], slack: f64) -> Option<Judged> {
+        let Bound::Value(..) = self.bound else { return None };
+        let (stat, unit) = (Stat::of(figures, slack)?, figures.first()?.unit);
+        Some(self.judge(unit, &stat, &difference(&stat, &stat)))
+    }
+
     fn judgement(&self, limit: f64, value: f64, low: f64, high: f64) -> Judgement {
         let (beyond, surely) =
             if self.above { (value > limit, low > limit) } else { (value < limit, high < limit) };
@@ -123,6 +130,7 @@ pub fn unit_name(unit: Unit) -> &'static str {
         Unit::Seconds => "a time",
         Unit::BytesPerStep => "a size per step",
         Unit::BytesPerMinute => "a size per minute",
+        Unit::BytesPerRun => "a size per run",
     }
 }
 
@@ -151,6 +159,12 @@ fn parse_value(text: &str) -> Result<(f64, Unit), String> {
     if let Some(size) = text.strip_suffix("/min") {
         return Ok((parse_size(size)? as f64, Unit::BytesPerMinute));
     }
+    if let Some(size) = text.strip_suffix("/s") {
+        return Ok((parse_size(size)? as f64 * 60.0, Unit::BytesPerMinute));
+    }
+    if let Some(size) = text.strip_suffix("/run") {
+        return Ok((parse_size(size)? as f64, Unit::BytesPerRun));
+    }
     let time = |suffix: &str| text.strip_suffix(suffix).and_then(|number| number.trim().parse::<f64>().ok());
     if let Some(milliseconds) = time("ms") {
         return Ok((milliseconds / 1e3, Unit::Seconds));
@@ -163,9 +177,7 @@ fn parse_value(text: &str) -> Result<(f64, Unit), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stat::difference;
     use super::*;
-    use crate::metric::Metric;
 
     fn stat(values: &[f64], unit: Unit) -> Stat {
         let metrics: Vec<Metric> = values
@@ -215,6 +227,19 @@ mod tests {
             judged("step-time > +10ms", &[1.0, 1.001], &[1.1, 1.101], Unit::Seconds),
             Judgement::Broken
         );
+    }
+
+    #[test]
+    fn a_value_needs_no_base_and_a_change_does() {
+        let metric =
+            Metric { name: "leak".into(), unit: Unit::BytesPerMinute, value: 3e6, low: 2.9e6, high: 3.1e6 };
+        let judged = |gate: &str| {
+            Gate::parse(gate).unwrap().judge_alone(&[&metric], 0.0).map(|judged| judged.judgement)
+        };
+        assert_eq!(judged("leak > 2MB/min"), Some(Judgement::Broken));
+        assert_eq!(judged("leak > 1MB/s"), Some(Judgement::Kept));
+        assert_eq!(judged("leak > 3MB/run"), Some(Judgement::NotEnoughEvidence), "another unit");
+        assert_eq!(judged("leak > +1MB/min"), None);
     }
 
     #[test]

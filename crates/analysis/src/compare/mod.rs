@@ -3,9 +3,11 @@
 //! The first side is the base. Pure: sides are made from models. The one invariant: a difference is called one only
 //! where its interval does not hold zero.
 
+pub mod course;
 pub mod fact;
 pub mod gate;
 pub mod object;
+pub mod part;
 pub mod side;
 pub mod site;
 pub mod stat;
@@ -16,9 +18,11 @@ use serde::Serialize;
 use crate::metric::{self, Unit};
 use crate::model::Run;
 use crate::sweep::space::Point;
+use course::Pair;
 use fact::FactChange;
 use gate::{Gate, Judged};
 use object::KindChange;
+use part::Parts;
 pub use side::Side;
 use site::SiteChange;
 use stat::{Difference, Stat, difference};
@@ -54,6 +58,9 @@ pub struct Versus {
     pub only_base: Vec<String>,
     pub only_other: Vec<String>,
     pub steps: Option<Alignment>,
+    /// Curves of both, for charts.
+    pub courses: Vec<Pair>,
+    pub parts: Option<Parts>,
     pub kinds: Vec<KindChange>,
     /// Code that allocates, where both sides recorded it.
     pub sites: Vec<SiteChange>,
@@ -102,6 +109,8 @@ fn versus(base: &Side, other: &Side, gates: &[Gate]) -> Versus {
         only_base: only(base, other),
         only_other: only(other, base),
         steps: step::align(&base_runs, &other_runs),
+        courses: course::pairs(&base_runs, &other_runs),
+        parts: part::parts(base, other),
         kinds,
         sites: site::changes(&base.sites, &other.sites),
         points,
@@ -138,7 +147,13 @@ fn judge(gate: &Gate, changes: &[Change], points: &[PointChange], base: &Side, o
         found.map(|change| gate.judge(change.unit, &change.other, &change.difference))
     };
     if points.is_empty() {
-        return vec![of(changes).unwrap_or_else(|| gate.unknown(&why_absent(gate, base, other)))];
+        let alone = || gate.judge_alone(&other.figures(&gate.metric), other.slack);
+        let judged = of(changes).or_else(alone);
+        let mut judged = judged.unwrap_or_else(|| gate.unknown(&why_absent(gate, base, other)));
+        if gate.metric == "leak" && judged.reason.is_empty() {
+            judged.reason = other.leaks.join(", ");
+        }
+        return vec![judged];
     }
     let judged = points.iter().map(|point| {
         let mut judged = of(&point.changes).unwrap_or_else(|| gate.unknown(&why_absent(gate, base, other)));

@@ -5,13 +5,18 @@ use std::collections::BTreeMap;
 use crate::allocs::model::Allocs;
 use crate::heap::model::By;
 use crate::heap::{Grouping, Heap};
+use crate::leak::Leak;
 use crate::metric::{self, Metric, Unit};
-use crate::model::{GrowthClass, Run};
+use crate::model::Run;
+use crate::pages::Pages;
 use crate::sweep::model::Sweep;
 use crate::sweep::space::Point;
 
 use super::object::Amount;
 use super::site::Sites;
+
+/// A leak stands beside the peaks.
+const LEAK_PLACE: usize = 2;
 
 /// What is compared, all of it optional: a figure that is absent here is not compared.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +28,10 @@ pub struct Side {
     /// The figures of each run.
     pub samples: Vec<Vec<Metric>>,
     pub runs: Vec<Run>,
+    /// The first sample of each run: a recording of repeats has several.
+    pub(super) first_samples: Vec<usize>,
+    /// What the leak verdicts of the runs say, each once.
+    pub(super) leaks: Vec<&'static str>,
     /// Kinds of object by name, of a snapshot.
     pub(super) kinds: BTreeMap<String, Amount>,
     pub(super) sites: Sites,
@@ -39,9 +48,12 @@ pub struct Side {
 impl Side {
     /// A run, or several of the same command.
     pub fn of_runs(name: &str, facts: Vec<(String, String)>, runs: Vec<Run>) -> Self {
-        let samples: Vec<Vec<Metric>> = runs.iter().flat_map(samples).collect();
+        let (mut first_samples, mut samples) = (Vec::new(), Vec::new());
+        for run in &runs {
+            first_samples.push(samples.len());
+            samples.extend(samples_of(run));
+        }
         let slack = runs.iter().map(|run| run.about.counter_slack_bytes).max().unwrap_or(0) as f64;
-        let absent = runs.iter().filter_map(no_leak).map(|why| ("leak".to_owned(), why)).take(1).collect();
         let failed = runs
             .iter()
             .filter(|run| run.exit.code.is_some_and(|code| code != 0) || run.exit.signal.is_some());
@@ -54,8 +66,8 @@ impl Side {
             facts,
             samples,
             runs,
+            first_samples,
             slack,
-            absent,
             notes: notes.into_iter().collect(),
             ..Self::default()
         }
@@ -114,22 +126,34 @@ impl Side {
         }
     }
 
+    fn sample_of(&mut self, place: usize) -> Option<&mut Vec<Metric>> {
+        self.samples.get_mut(*self.first_samples.get(place)?)
+    }
+
+    /// The leak verdict on run number `place`; where it cannot tell, why.
+    pub fn add_leak(&mut self, place: usize, leak: &Leak) {
+        if !self.leaks.contains(&leak.class.name()) {
+            self.leaks.push(leak.class.name());
+        }
+        match metric::of_leak(leak) {
+            Some(found) => self
+                .sample_of(place)
+                .into_iter()
+                .for_each(|sample| sample.insert(sample.len().min(LEAK_PLACE), found.clone())),
+            None => self.absent.push(("leak".to_owned(), format!("{}: {}", leak.class.name(), leak.reason))),
+        }
+    }
+
     /// The allocations of run number `place`: its sites, and figures of their own.
     pub fn add_allocs(&mut self, place: usize, allocs: &Allocs) {
         self.sites.add(allocs);
-        let Some(sample) = self.samples.get_mut(place) else { return };
-        let metric = |name: String, value: u64, low: u64, high: u64| {
-            let (value, low, high) = (value as f64, low as f64, high as f64);
-            Metric { name, unit: Unit::Bytes, value, low, high }
-        };
-        let peak = &allocs.peak;
-        sample.push(metric("allocs.peak".into(), peak.bytes, peak.low_bytes, peak.high_bytes));
-        let end = allocs.live_end_bytes;
-        sample.push(metric("allocs.live-end".into(), end, end, end));
-        for row in &allocs.by_category {
-            let (bytes, name) = (row.peak_bytes, row.category.replace(' ', "-"));
-            sample.push(metric(format!("category.{name}"), bytes, bytes, bytes));
-        }
+        self.sample_of(place).into_iter().for_each(|sample| sample.extend(metric::of_allocs(allocs)));
+    }
+
+    /// The touched pages of run number `place`.
+    pub fn add_pages(&mut self, place: usize, pages: &Pages) {
+        let found = self.runs.get(place).and_then(|run| metric::of_pages(pages, run));
+        self.sample_of(place).into_iter().for_each(|sample| sample.extend(found.clone()));
     }
 
     pub(super) fn figures(&self, name: &str) -> Vec<&Metric> {
@@ -149,7 +173,7 @@ impl Side {
 }
 
 /// A recording of several runs of one command has one peak for each.
-fn samples(run: &Run) -> Vec<Vec<Metric>> {
+fn samples_of(run: &Run) -> Vec<Vec<Metric>> {
     let whole = metric::of(run);
     let is_run = |name: &str| name.strip_prefix("run ").is_some_and(|number| number.parse::<u64>().is_ok());
     let repeats: Vec<_> = run.phases.iter().filter(|phase| is_run(&phase.name)).collect();
@@ -163,8 +187,4 @@ fn samples(run: &Run) -> Vec<Vec<Metric>> {
     let mut samples: Vec<Vec<Metric>> = repeats.iter().map(|phase| vec![peak(phase.peak_bytes)]).collect();
     samples[0].extend(whole.into_iter().filter(|metric| metric.name != "peak"));
     samples
-}
-
-fn no_leak(run: &Run) -> Option<String> {
-    (run.growth.class == GrowthClass::CannotTell).then(|| format!("growth: {}", run.growth.reason))
 }

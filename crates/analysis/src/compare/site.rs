@@ -8,12 +8,16 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::object::Movement;
-use crate::allocs::model::{Allocs, Frame, FrameKind, Site};
+use crate::allocs::model::{Allocator, Allocs, Amounts, Frame, FrameKind, Site};
 
 const LISTED: usize = 15;
 /// A site must differ by this much, and by this share of the larger side's peak, to be listed.
 const LEAST_BYTES: f64 = 262_144.0;
 const LEAST_SHARE: f64 = 0.005;
+/// What Python's allocator of small objects takes from the kernel at once, until 3.9 and since.
+const ARENAS: [u64; 2] = [256 << 10, 1 << 20];
+/// Who takes it, in place of a line.
+const SMALL_OBJECTS: &str = "Python's small objects";
 
 /// One site on both sides: live at the peak, means over the runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -66,7 +70,11 @@ fn named(site: &Site) -> impl Iterator<Item = &Frame> {
     site.stack.iter().map(AsRef::as_ref).filter(|frame| frame.kind != FrameKind::Note)
 }
 
+/// Arenas have none of their own: which line needs the next one is chance.
 fn fingerprint(site: &Site) -> Fingerprint {
+    if is_of_arenas(site) {
+        return vec![(SMALL_OBJECTS.to_owned(), String::new())];
+    }
     named(site).map(|frame| (frame.function.clone(), file_name(frame))).collect()
 }
 
@@ -77,7 +85,22 @@ fn file_name(frame: &Frame) -> String {
     place.map(|place| place.rsplit('/').next().unwrap_or(place).to_owned()).unwrap_or_default()
 }
 
+/// Mapped by the interpreter itself: before it runs any line, or in blocks of the size of an arena. (What the module `mmap` maps
+/// may look the same.)
+fn is_of_arenas(site: &Site) -> bool {
+    let Amounts { peak_bytes, peak_count, .. } = site.amounts;
+    let are_arenas = || ARENAS.iter().any(|arena| peak_bytes == peak_count * arena);
+    let is_its_own = match named(site).next() {
+        None => true,
+        Some(frame) => frame.kind == FrameKind::Python && are_arenas(),
+    };
+    site.allocator == Allocator::Mapping && is_its_own
+}
+
 fn lines_of(site: &Site) -> Vec<u32> {
+    if is_of_arenas(site) {
+        return Vec::new();
+    }
     named(site).filter(|frame| frame.kind == FrameKind::Python).map(|frame| frame.line.unwrap_or(0)).collect()
 }
 
@@ -94,13 +117,19 @@ pub(super) fn changes(base: &Sites, other: &Sites) -> Vec<SiteChange> {
     let mut found: Vec<SiteChange> = keys
         .flat_map(|key| {
             let (a, b) = (base.by_stack.get(key).unwrap_or(&none), other.by_stack.get(key).unwrap_or(&none));
-            paired(a, b).into_iter().map(|pair| change(key, &pair, base, other)).collect::<Vec<_>>()
+            let changes = paired(a, b).into_iter().map(|pair| change(key, &pair, base, other));
+            changes.filter(|change| size(change) >= least.max(least_of(key))).collect::<Vec<_>>()
         })
-        .filter(|change| size(change) >= least)
         .collect();
     found.sort_by(|a, b| size(b).total_cmp(&size(a)).then_with(|| a.place.cmp(&b.place)));
     found.truncate(LISTED);
     found
+}
+
+/// One arena more or less is chance too.
+fn least_of(key: &Fingerprint) -> f64 {
+    let arena = ARENAS.iter().max().filter(|_| key.iter().any(|(function, _)| function == SMALL_OBJECTS));
+    arena.map_or(0.0, |arena| *arena as f64 + 1.0)
 }
 
 /// A site of a fingerprint on each side, where it has one.
@@ -142,13 +171,17 @@ fn change(key: &Fingerprint, pair: &Pair, base: &Sites, other: &Sites) -> SiteCh
     };
     let (base_line, other_line) = (line(&pair.0), line(&pair.1));
     let innermost = key.iter().find(|(_, file)| is_python(file)).or_else(|| key.first());
-    let (function, file) = innermost.cloned().unwrap_or_default();
     let at = other_line.or(base_line).map(|line| format!(":{line}")).unwrap_or_default();
+    let place = match innermost {
+        None => "(no stack)".to_owned(),
+        Some((function, file)) if file.is_empty() => function.clone(),
+        Some((function, file)) => format!("{function} ({file}{at})"),
+    };
     SiteChange {
         what,
         base_bytes,
         other_bytes,
-        place: format!("{function} ({file}{at})"),
+        place,
         base_line,
         other_line,
         stack: key.iter().map(|(function, _)| function.clone()).collect(),
@@ -164,7 +197,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::allocs::model::{Amounts, Peak};
+    use crate::allocs::model::Peak;
 
     const MIB: u64 = 1 << 20;
 
@@ -219,6 +252,43 @@ mod tests {
         assert_eq!(changes(&base, &other)[0].what, Movement::New);
         assert_eq!(changes(&other, &base)[0].what, Movement::Gone);
         assert!(changes(&base, &base).is_empty() && changes(&base, &Sites::default()).is_empty());
+    }
+
+    /// Mapped by the interpreter for a line of each stack: (line, blocks), each of so many bytes.
+    fn mapped(sites: &[(u32, u64)], block: u64) -> Sites {
+        let site = |(line, count): &(u32, u64)| Site {
+            stack: vec![frame("<module>", "train.py", *line)],
+            allocator: Allocator::Mapping,
+            amounts: Amounts { peak_bytes: count * block, peak_count: *count, ..Amounts::default() },
+            ..Site::default()
+        };
+        let sites: Vec<Site> = sites.iter().map(site).collect();
+        let mut found = Sites::default();
+        found.add(&Allocs { sites, ..Allocs::default() });
+        found
+    }
+
+    #[test]
+    fn the_line_that_needs_an_arena_is_chance_and_so_is_the_last_one() {
+        let base = mapped(&[(1, 2), (5, 1)], MIB);
+        assert_eq!(changes(&base, &mapped(&[(7, 3)], MIB)), []);
+        assert_eq!(changes(&base, &mapped(&[(7, 4)], MIB)), []);
+        let found = changes(&base, &mapped(&[(1, 3), (9, 2)], MIB));
+        assert_eq!((found.len(), found[0].place.as_str()), (1, SMALL_OBJECTS));
+        assert_eq!((found[0].other_bytes - found[0].base_bytes) as u64, 2 * MIB);
+        // Before the first line runs, arenas stand beside what else the interpreter maps.
+        let early = |bytes: u64| Site {
+            allocator: Allocator::Mapping,
+            amounts: Amounts { peak_bytes: bytes, peak_count: 3, ..Amounts::default() },
+            ..Site::default()
+        };
+        let mut other = mapped(&[(1, 2)], MIB);
+        other.add(&Allocs { sites: vec![early(MIB + 5000)], ..Allocs::default() });
+        other.runs = 1;
+        assert_eq!(changes(&base, &other), []);
+        // What is mapped in other sizes is the line's.
+        let found = changes(&mapped(&[(1, 1)], 3 * MIB), &mapped(&[(1, 2)], 3 * MIB));
+        assert_eq!(found[0].place, "<module> (train.py:1)");
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub fn align(base: &[&Run], other: &[&Run]) -> Option<Alignment> {
     (!both.is_empty()).then(|| Alignment { steps: both.len() as u64, part_at, differ, listed: some(&both) })
 }
 
-fn levels(runs: &[&Run]) -> BTreeMap<u64, f64> {
+pub(super) fn levels(runs: &[&Run]) -> BTreeMap<u64, f64> {
     let mut levels: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for step in runs.iter().flat_map(|run| &run.steps) {
         levels.entry(step.step).or_default().push(step.end_bytes as f64);

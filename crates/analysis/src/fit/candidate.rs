@@ -56,7 +56,7 @@ pub(super) struct Candidate {
     scales: Vec<f64>,
     solution: Solution,
     /// Exponents that were fitted too.
-    free: usize,
+    pub(super) free: usize,
     /// Sum of squared relative residuals.
     pub(super) misfit: f64,
     pub(super) loo: Option<f64>,
@@ -90,9 +90,9 @@ impl Candidate {
         row(&self.terms, &self.scales, x)
     }
 
-    fn is_physical(&self, groups: &[Group]) -> bool {
-        let smallest = groups.iter().map(|group| group.y).fold(f64::INFINITY, f64::min);
-        self.solution.coefficients().iter().all(|c| *c >= -ROUNDING * smallest)
+    /// Coefficients are of scaled terms: shares of the largest point each.
+    fn is_physical(&self) -> bool {
+        self.solution.coefficients().iter().all(|c| *c >= -ROUNDING)
     }
 }
 
@@ -167,7 +167,7 @@ fn solved(terms: Vec<Term>, groups: &[Group]) -> Option<Candidate> {
     let misfit =
         groups.iter().map(|group| relative(&solution, &row(&terms, &scales, &group.x), group).powi(2)).sum();
     let candidate = Candidate { terms, scales, solution, free: 0, misfit, loo: None };
-    candidate.is_physical(groups).then_some(candidate)
+    candidate.is_physical().then_some(candidate)
 }
 
 fn scale(term: &Term, groups: &[Group]) -> f64 {

@@ -25,6 +25,8 @@ pub use term::Term;
 const LEAST_NOISE: f64 = 0.002;
 /// A law with more parameters must predict left-out points better by this factor, and by more than the least noise.
 const WORTH: f64 = 1.25;
+/// A fitted exponent has no reason in the program: it must predict left-out points this much better than whole ones.
+const FREE_EXPONENT: f64 = 1.5;
 /// Laws whose left-out error is below this multiple of the chosen one's widen its interval.
 const RIVAL: f64 = 2.0;
 const MOST_RIVALS: usize = 12;
@@ -117,11 +119,12 @@ fn ci(value: f64, error: f64, quantile: Option<f64>) -> Option<(f64, f64)> {
 
 /// The fewest parameters that predict nearly as well as the best.
 fn choose(candidates: &[Candidate]) -> Option<&Candidate> {
-    let best = candidates.iter().filter_map(|c| c.loo).min_by(f64::total_cmp)?;
+    let error = |c: &Candidate| c.loo.map(|loo| if c.free > 0 { loo * FREE_EXPONENT } else { loo });
+    let best = candidates.iter().filter_map(error).min_by(f64::total_cmp)?;
     let good = (best * WORTH).max(best + LEAST_NOISE);
-    let enough = candidates.iter().filter(|c| c.loo.is_some_and(|loo| loo <= good));
+    let enough = candidates.iter().filter(|c| error(c).is_some_and(|error| error <= good));
     enough.min_by(|a, b| {
-        let by_error = || a.loo.unwrap_or(f64::MAX).total_cmp(&b.loo.unwrap_or(f64::MAX));
+        let by_error = || error(a).unwrap_or(f64::MAX).total_cmp(&error(b).unwrap_or(f64::MAX));
         a.parameters().cmp(&b.parameters()).then_with(by_error)
     })
 }

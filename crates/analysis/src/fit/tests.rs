@@ -147,3 +147,30 @@ proptest! {
         }
     }
 }
+
+/// A training by scikit-learn, whose peak bends a little at the smallest batch: 316 MiB were needed at 8192.
+#[test]
+fn a_bent_line_is_a_line() {
+    let sizes = [512.0, 1024.0, 2048.0, 4096.0, 6144.0];
+    let peaks = [149.1, 163.5, 182.7, 223.0, 259.0];
+    let samples: Vec<Sample> = sizes.iter().zip(peaks).map(|(x, y)| Sample { x: vec![*x], y }).collect();
+    let law = fit(&["batch".to_owned()], &samples, Shape::default()).unwrap();
+    assert_eq!(law.kind, "affine");
+    let told = law.predict(&[8192.0]);
+    assert!((told.value / 316.0 - 1.0).abs() < 0.05, "{told:?}");
+    assert!(told.low.unwrap() < 316.0 && told.high.unwrap() > 316.0, "{told:?}");
+}
+
+#[test]
+fn no_law_takes_memory_away_whatever_the_unit() {
+    let mib = f64::from(1 << 20);
+    let peaks = [149.1, 163.5, 182.7, 223.0, 259.0].map(|peak| peak * mib);
+    let samples: Vec<Sample> = [512.0, 1024.0, 2048.0, 4096.0, 6144.0]
+        .iter()
+        .zip(peaks)
+        .map(|(x, y)| Sample { x: vec![*x], y })
+        .collect();
+    for candidate in candidate::all(1, &candidate::group(&samples), Shape::default()) {
+        assert!(candidate.coefficients().iter().all(|c| *c >= -1e-3), "{:?}", candidate.coefficients());
+    }
+}

@@ -8,7 +8,7 @@ use nilometer_trace::ledger::Line;
 
 use super::axis::Axis;
 use super::collect::{HeapLook, LeakBuilder, LedgerLook};
-use super::series::{self, Course, Judged, Terms};
+use super::series::{self, Course, Judged, Rate, Terms};
 use super::trend::{self, Trend};
 use crate::stats::XY;
 
@@ -16,6 +16,10 @@ use crate::stats::XY;
 const KINDS: usize = 48;
 /// Looks that a trend of a ledger needs.
 const LEAST_LOOKS: usize = 4;
+/// Looks after warm-up that are enough by themselves.
+const ENOUGH_LOOKS: usize = 6;
+/// Lines that grow and are this share of the growth of the process explain it.
+const EXPLAINS: f64 = 0.8;
 /// A line of a ledger is read while memory moves: this much is noise.
 const LEDGER_NOISE: f64 = 64.0 * 1024.0;
 
@@ -51,7 +55,7 @@ pub(crate) fn census(evidence: &LeakBuilder, axis: &Axis, since_x: f64) -> Optio
     let all: Vec<XY> = looks.iter().map(|(x, look)| (*x, look.total as f64)).collect();
     // A census after warm-up where there are enough of them, else all and its own cut.
     let settled: Vec<(f64, &HeapLook)> = looks.iter().copied().filter(|(x, _)| *x >= since_x).collect();
-    let used = if settled.len() >= 6 { &settled } else { &looks };
+    let used = if settled.len() >= ENOUGH_LOOKS { &settled } else { &looks };
     let terms = Terms::counted();
     let mut kinds: Vec<Kind> = rising(used).into_iter().filter_map(|name| kind(used, name, &terms)).collect();
     kinds.sort_by(|a, b| rate(&b.judged).total_cmp(&rate(&a.judged)));
@@ -137,6 +141,8 @@ pub(crate) struct Books {
     pub(crate) span: f64,
     /// Lines that certainly rise, fastest first, with their rate.
     pub(crate) lines: Vec<(Line, f64)>,
+    /// Live lines that rise beyond any doubt, together; nothing where another one probably rises as well.
+    pub(crate) growing: Option<Rate>,
 }
 
 /// From `since_x` on, of the process that was looked at most.
@@ -148,8 +154,8 @@ pub(crate) fn books(evidence: &LeakBuilder, axis: &Axis, since_x: f64) -> Option
         .iter()
         .filter(|look| look.pid == pid)
         .filter_map(|look| Some((axis.x(evidence.clock.seconds(look.at_ns))?, look)))
-        .filter(|(x, _)| *x >= since_x)
         .collect();
+    let looks = later(looks, since_x);
     if looks.len() < LEAST_LOOKS {
         return None;
     }
@@ -161,13 +167,18 @@ pub(crate) fn books(evidence: &LeakBuilder, axis: &Axis, since_x: f64) -> Option
     };
     let trend_of = |wanted: Nature| trend::trend(&of(&|line| nature(line) == wanted), LEDGER_NOISE);
     let span = looks.last()?.0 - looks.first()?.0;
-    let mut lines: Vec<(Line, f64)> = Line::ALL
+    let trends: Vec<(Line, Trend)> = Line::ALL
         .into_iter()
         .filter_map(|line| Some((line, trend::trend(&of(&|other| other == line), LEDGER_NOISE)?)))
-        .filter(|(_, trend)| trend.low > 0.0)
-        .map(|(line, trend)| (line, trend.slope))
         .collect();
+    let rising = trends.iter().filter(|(_, trend)| trend.low > 0.0);
+    let mut lines: Vec<(Line, f64)> = rising.map(|(line, trend)| (*line, trend.slope)).collect();
     lines.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let certain = |line: Line| trends.iter().any(|(other, trend)| *other == line && trend.z > trend::CERTAIN);
+    let others = of(&|line| nature(line) == Nature::Live && !certain(line));
+    let calm = trend::trend(&others, LEDGER_NOISE).is_none_or(|others| others.low <= 0.0);
+    let of_live = trends.iter().filter(|(line, _)| nature(*line) == Nature::Live && certain(*line));
+    let of_live: Vec<Trend> = of_live.map(|(_, trend)| *trend).collect();
     Some(Books {
         pid,
         looks: looks.len(),
@@ -175,10 +186,37 @@ pub(crate) fn books(evidence: &LeakBuilder, axis: &Axis, since_x: f64) -> Option
         retained: trend_of(Nature::Retained)?,
         span,
         lines,
+        growing: together(&of_live).filter(|_| calm),
     })
 }
 
+/// Those after warm-up; where they are few, the later ones.
+fn later(looks: Vec<(f64, &LedgerLook)>, since_x: f64) -> Vec<(f64, &LedgerLook)> {
+    let after = looks.partition_point(|(x, _)| *x < since_x);
+    let enough = looks.len().saturating_sub(ENOUGH_LOOKS).max(looks.len() / 4);
+    looks.into_iter().skip(after.min(enough)).collect()
+}
+
+/// The sum of independent trends.
+fn together(trends: &[Trend]) -> Option<Rate> {
+    let value: f64 = trends.iter().map(|trend| trend.slope).sum();
+    let half = trends.iter().map(|trend| ((trend.high - trend.low) / 2.0).powi(2)).sum::<f64>().sqrt();
+    (!trends.is_empty()).then_some(Rate { value, low: value - half, high: value + half })
+}
+
 impl Books {
+    /// How fast it grows by both, each with the weight of its certainty: resident memory has garbage and what allocators
+    /// keep in it as well, lines have not, but are told by few looks. Only where the lines explain the growth.
+    pub(crate) fn finer(&self, resident: Rate) -> Option<Rate> {
+        let live = self.growing?;
+        let explains = live.value > EXPLAINS * resident.value && live.value < resident.value / EXPLAINS;
+        let weight = |rate: &Rate| (rate.high - rate.low).max(1.0).powi(-2);
+        let (of_live, of_resident) = (weight(&live), weight(&resident));
+        let value = (live.value * of_live + resident.value * of_resident) / (of_live + of_resident);
+        let half = 0.5 / (of_live + of_resident).sqrt();
+        explains.then_some(Rate { value, low: value - half, high: value + half })
+    }
+
     /// What grows is what allocators keep, and what is live does not: by far the larger part, and not by chance.
     pub(crate) fn says_retention(&self, rate: f64) -> bool {
         self.retained.low > 0.0

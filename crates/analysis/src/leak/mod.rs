@@ -14,6 +14,7 @@ pub mod model;
 mod place;
 mod repeat;
 pub mod series;
+mod site;
 mod teeth;
 mod trend;
 mod verdict;
@@ -22,6 +23,7 @@ pub use collect::LeakBuilder;
 pub use model::Leak;
 pub use place::{Snapshot, add_holders};
 pub use repeat::{TwoLooks, two_looks};
+pub use site::{Line, add_sites};
 pub use verdict::verdict;
 
 #[cfg(test)]

@@ -189,8 +189,10 @@ pub struct Place {
     pub rate_count_per_step: Option<f64>,
     /// Of the growth that the verdict is about.
     pub share: Option<f64>,
-    /// How it is held, or where it is.
+    /// How it is held, where it is, or who called the code.
     pub path: Option<String>,
+    /// What the memory is for, where its allocation was seen.
+    pub category: Option<String>,
     /// How it was found.
     pub evidence: String,
 }
@@ -233,8 +235,11 @@ pub struct RepeatedRun {
     /// Exit code, or 128 + signal.
     pub exit: i32,
     pub peak_bytes: Option<u64>,
-    /// Memory in use on the machine (without page cache, with shared memory) after it minus before it.
+    /// Memory in use on the machine (without page cache, with shared memory, and with swap that no process has) after
+    /// it minus before it.
     pub left_behind_bytes: Option<i64>,
+    /// Of that, swap: shared memory that the kernel has moved out.
+    pub left_in_swap_bytes: Option<i64>,
     /// Shared memory and files in memory that it left, found by name.
     pub remains_bytes: u64,
     pub remains: Option<String>,

@@ -1,12 +1,12 @@
-//! Where it grows, from the outside in: process, line of the ledger, kind of object, holder. And what is missing to
-//! look deeper, with the command that adds it.
+//! Where it grows, from the outside in: process, line of the ledger, kind of object, holder; the code that allocates it
+//! is in `site`. And what is missing to look deeper, with the command that adds it.
 //!
 //! The one invariant: a place has evidence of its own; nothing is listed because it is large.
 
 use nilometer_trace::ledger::Line;
 
 use super::inside::{self, Census, Nature};
-use super::model::{Class, Depth, Leak, Missing, Place};
+use super::model::{Class, Depth, Leak, Missing, Per, Place};
 use super::series::Course;
 use super::verdict::Scene;
 use crate::heap::model::{By, Order};
@@ -16,7 +16,9 @@ const LINES: usize = 4;
 const KINDS: usize = 5;
 const HOLDERS: usize = 3;
 /// A line or a kind below this share of the growth is not worth a row.
-const LEAST_SHARE: f64 = 0.05;
+pub(super) const LEAST_SHARE: f64 = 0.05;
+/// What is missing without allocations.
+pub(super) const CODE: &str = "which code allocates it";
 
 pub(super) fn places(scene: &Scene<'_>, leak: &Leak) -> Vec<Place> {
     let mut places = Vec::new();
@@ -39,7 +41,7 @@ fn is_rising(class: Class) -> bool {
     !matches!(class, Class::Steady | Class::Settled | Class::Sawtooth | Class::CannotTell)
 }
 
-fn place(depth: Depth, name: String, rate: Option<f64>, evidence: &str) -> Place {
+pub(super) fn place(depth: Depth, name: String, rate: Option<f64>, evidence: &str) -> Place {
     Place {
         depth,
         name,
@@ -48,6 +50,7 @@ fn place(depth: Depth, name: String, rate: Option<f64>, evidence: &str) -> Place
         rate_count_per_step: None,
         share: None,
         path: None,
+        category: None,
         evidence: evidence.to_owned(),
     }
 }
@@ -142,11 +145,12 @@ pub(super) fn missing(scene: &Scene<'_>, leak: &Leak) -> Vec<Missing> {
     if is_rising(leak.class) && scene.books.is_none() && scene.census.is_none() {
         add("which lines and objects grow", format!("nilo leak -- {command}"));
     }
-    if leak.class == Class::Grows && leak.per == super::model::Per::Second {
+    if leak.class == Class::Grows && leak.per == Per::Second {
         add("growth per step", format!("nilo leak --steps tqdm -- {command}"));
     }
     if leak.class == Class::Grows && scene.books.is_some() {
-        add("which code allocates it", format!("nilo run --allocs -- {command}"));
+        let steps = if leak.per == Per::Second { "--steps tqdm " } else { "" };
+        add(CODE, format!("nilo leak --allocs {steps}-- {command}"));
     }
     missing
 }

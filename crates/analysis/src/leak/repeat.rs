@@ -8,9 +8,9 @@ use nilometer_trace::record::{Exit, Phase, Remains};
 use super::model::RepeatedRun;
 use super::series::{self, Judged, Terms};
 use crate::column::{Field, View};
-use crate::settle::{HELD, Quantity};
+use crate::settle::{HELD, Quantity, SWAPPED};
 use crate::stats::XY;
-use crate::unit::difference;
+use crate::unit::{difference, signed};
 
 /// Runs that are listed.
 const RUNS: usize = 10_000;
@@ -21,7 +21,8 @@ const USUAL_NOISE: f64 = 64.0 * MIB;
 /// Quantities of the machine at one moment, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Machine {
-    in_use: Option<u64>,
+    in_use: Option<i64>,
+    swapped: Option<i64>,
     held: [Option<i64>; HELD.len()],
 }
 
@@ -61,8 +62,11 @@ impl Repeated {
 
     /// `alone`: no process of the tree lives.
     pub(crate) fn system(&mut self, phase: Phase, alone: bool, view: &View<'_>) {
+        let swapped = SWAPPED.value(view);
+        let shared = signed(view.meminfo(Field::Shmem).unwrap_or(0)).saturating_add(swapped.unwrap_or(0));
         let machine = Machine {
-            in_use: view.in_use().map(|bytes| bytes.saturating_add(view.meminfo(Field::Shmem).unwrap_or(0))),
+            in_use: view.in_use().map(|bytes| signed(bytes).saturating_add(shared)),
+            swapped,
             held: std::array::from_fn(|n| HELD.get(n).and_then(|quantity: &Quantity| quantity.value(view))),
         };
         match phase {
@@ -89,14 +93,20 @@ impl Repeated {
         let mut before = self.before;
         let mut models = Vec::with_capacity(self.runs.len());
         for run in &self.runs {
-            let left = run.after.in_use.zip(before.in_use).map(|(after, before)| difference(after, before));
-            models.push(self.model(run, left));
+            let change = |of: fn(&Machine) -> Option<i64>| Some(of(&run.after)?.saturating_sub(of(&before)?));
+            let left = change(|machine| machine.in_use);
+            models.push(self.model(run, left, change(|machine| machine.swapped)));
             before = run.after;
         }
         models
     }
 
-    fn model(&self, run: &Run, left_behind_bytes: Option<i64>) -> RepeatedRun {
+    fn model(
+        &self,
+        run: &Run,
+        left_behind_bytes: Option<i64>,
+        left_in_swap_bytes: Option<i64>,
+    ) -> RepeatedRun {
         let largest = run.remains.iter().max_by_key(|remains| remains.bytes);
         let (mono_ns, realtime_ns) = self.anchor.unwrap_or((run.began_ns, 0));
         let since = |at_ns: u64, from_ns: u64| difference(at_ns, from_ns) as f64 / 1e9;
@@ -108,6 +118,7 @@ impl Repeated {
             exit: run.exit,
             peak_bytes: Some(run.peak).filter(|peak| *peak > 0),
             left_behind_bytes,
+            left_in_swap_bytes,
             remains_bytes: run.remains.iter().fold(0, |sum: u64, remains| sum.saturating_add(remains.bytes)),
             remains: largest.map(|remains| remains.what.clone()),
         }

@@ -4,6 +4,8 @@
 //! 2. Teeth: judge the floors of the falls (`teeth`).
 //! 3. Cut the warm-up at the change point, at most 60 % of the series.
 //! 4. Ask which law the rest follows (`form`) and whether its trend is certain (`trend`).
+//! 5. Where longer stretches have a clearer floor, judge that: garbage and what an allocator keeps only ever add, so
+//!    the lowest moments are nearest to what is live.
 //!
 //! The one invariant: `Grows` needs all of a line as the best law by a clear margin, a trend that is certain at
 //! 99.9 %, and a rise that counters and allocators do not make by themselves.
@@ -28,6 +30,10 @@ const JUMP_SHARE: f64 = 0.5;
 const LEAST_FALLS: usize = 3;
 /// Share of a series with teeth that is left out.
 const TEETH_WARM_UP: f64 = 0.28;
+/// So many longer stretches are tried; fewer floors say nothing of a law.
+const STRETCHES: [usize; 7] = [40, 28, 20, 14, 12, 10, 9];
+/// Longer stretches must lower the smallest rate to this share to be preferred.
+const CLEARER: f64 = 0.8;
 
 /// What is known of a series besides its points.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -106,12 +112,44 @@ pub struct Judged {
     pub teeth: Option<(f64, f64)>,
     /// So many times as long would probably tell.
     pub longer: Option<f64>,
+    /// Its law is a level or a line: only noise can hide something.
+    pub(crate) plain: bool,
 }
 
 /// The verdict on a series in increasing `x`.
 pub fn judge(points: &[XY], terms: &Terms) -> Judged {
-    let points = if terms.counted { points } else { growth::before_teardown(points, terms.least_bytes) };
-    let reduced = floors(points, stats::MAX_POINTS);
+    if terms.counted {
+        return judge_floors(points, terms);
+    }
+    let points = growth::before_teardown(points, terms.least_bytes);
+    let judged = judge_floors(points, terms);
+    clearer(points, &judged, terms).unwrap_or(judged)
+}
+
+/// The same by the floors of longer stretches, where those are much clearer.
+fn clearer(points: &[XY], judged: &Judged, terms: &Terms) -> Option<Judged> {
+    let smallest = judged.smallest.filter(|_| judged.plain && judged.teeth.is_none())?;
+    let until_x = judged.since_x + judged.span;
+    let settled = &points[points.partition_point(|point| point.0 < judged.since_x)..];
+    let settled = &settled[..settled.partition_point(|point| point.0 <= until_x)];
+    let warmed = judged.course == Course::Settled;
+    let tried = STRETCHES.iter().filter(|count| **count < judged.points);
+    let tried = tried.map(|count| judge_settled(&floors(settled, settled.len() / count), 0, terms));
+    // Few floors do not find what many do not: they tell it better, or that there is none.
+    let found = matches!(judged.course, Course::Grows | Course::Unclear);
+    let told = tried.filter(|other| match other.course {
+        Course::Unclear => false,
+        Course::Grows => other.plain && found,
+        _ => other.plain,
+    });
+    let of = |other: &Judged| other.smallest.unwrap_or(f64::INFINITY);
+    let best = told.min_by(|a, b| of(a).total_cmp(&of(b))).filter(|best| of(best) < CLEARER * smallest)?;
+    let course = if warmed && best.course == Course::Steady { Course::Settled } else { best.course };
+    Some(Judged { course, ..best })
+}
+
+fn judge_floors(points: &[XY], terms: &Terms) -> Judged {
+    let reduced = floors(points, points.len().div_ceil(stats::MAX_POINTS));
     if reduced.len() < terms.least_points() {
         let needed = terms.least_points();
         let longer = Some((needed as f64 / points.len().max(1) as f64).max(1.5));
@@ -121,7 +159,7 @@ pub fn judge(points: &[XY], terms: &Terms) -> Judged {
         };
     }
     // Teeth need more points than trends: a fall has its place between two of them.
-    let fine = floors(points, 4 * stats::MAX_POINTS);
+    let fine = floors(points, points.len().div_ceil(4 * stats::MAX_POINTS));
     if !terms.counted
         && let Some(teeth) = teeth::find(&fine, terms.noise_bytes)
         && teeth.height >= 2.0 * terms.least_bytes
@@ -132,9 +170,9 @@ pub fn judge(points: &[XY], terms: &Terms) -> Judged {
     judge_settled(&reduced, from, terms)
 }
 
-/// The least level of each of at most so many equal stretches: what is only there for a moment is no leak.
-fn floors(points: &[XY], most: usize) -> Vec<XY> {
-    let per = points.len().div_ceil(most).max(1);
+/// The least level of each stretch of so many points: what is only there for a moment is no leak.
+fn floors(points: &[XY], per: usize) -> Vec<XY> {
+    let per = per.max(1);
     let floor = |stretch: &[XY]| stretch.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
     // A last stretch that is shorter than the others would have a higher floor.
     points.chunks(per).filter(|stretch| stretch.len() == per).filter_map(floor).collect()
@@ -155,6 +193,7 @@ fn unclear(points: &[XY], reason: String) -> Judged {
         bound: None,
         teeth: None,
         longer: None,
+        plain: false,
     }
 }
 
@@ -175,8 +214,11 @@ fn settled_from(points: &[XY], terms: &Terms) -> usize {
 
 /// A change point is one of warm-up if memory rose there by something worth talking of.
 fn matters(points: &[XY], split: &stats::Split, terms: &Terms) -> bool {
-    let before = points[split.at - 1].0 - points[0].0;
-    let bend = (split.slope_before - split.slope_after) * before + split.jump;
+    let (begin, cut, after) = (points[0].0, points[split.at - 1].0, points[split.at].0);
+    // Where points are few and far apart, what it rises from one to the next anyway is no jump.
+    let anyway = if terms.counted { split.slope_after * (after - cut) } else { 0.0 };
+    let jump = split.jump - anyway;
+    let bend = (split.slope_before - split.slope_after) * (cut - begin) + jump;
     bend.abs() > terms.least_bytes.max(4.0 * terms.noise_bytes)
 }
 
@@ -236,6 +278,7 @@ impl Settled<'_> {
             rate: Some(Rate { value: slope, low, high }),
             smallest: Some(smallest.max(self.terms.least_bytes / span)),
             rise: self.rise(),
+            plain: true,
             ..unclear(self.points, String::new())
         }
     }
@@ -247,7 +290,7 @@ impl Settled<'_> {
     }
 
     fn doubtful(&self, reason: impl Into<String>, longer: f64) -> Judged {
-        Judged { longer: Some(longer), ..self.judged(Course::Unclear, reason) }
+        Judged { longer: Some(longer), plain: false, ..self.judged(Course::Unclear, reason) }
     }
 
     fn is_certain(&self) -> bool {
@@ -364,12 +407,12 @@ impl Settled<'_> {
         } else {
             self.judged(Course::ToBound, "it rises ever more slowly")
         };
-        Judged { bound: Some(bound), rise: height, ..judged }
+        Judged { bound: Some(bound), rise: height, plain: false, ..judged }
     }
 
     fn bound_and_line(&self) -> Judged {
         if !self.is_certain() {
-            return Judged { course: Course::Settled, ..self.flat() };
+            return Judged { course: Course::Settled, plain: false, ..self.flat() };
         }
         let is_both = |form: &Form| matches!(form, Form::BoundAndLine);
         if self.margin(is_both, |form| matches!(form, Form::Bound { .. } | Form::Jump { .. })) < 2.0 * MARGIN
@@ -379,7 +422,7 @@ impl Settled<'_> {
         if !self.goes_on() {
             return self.doubtful("it still rises, but ever more slowly", 2.0);
         }
-        self.judged(Course::Grows, "it rises steadily once warm-up has faded")
+        Judged { plain: false, ..self.judged(Course::Grows, "it rises steadily once warm-up has faded") }
     }
 
     /// The last three tenths rise nearly as fast as the three before: no way to a bound does.

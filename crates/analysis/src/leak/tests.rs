@@ -244,6 +244,119 @@ fn runs_that_each_leave_a_file_are_named_and_those_that_do_not_are_not() {
     }
 }
 
+/// After each of ten runs so much of the machine's swap is used, and so much of that by processes, in KiB.
+fn runs_with_swap(used: impl Fn(u64) -> u64, owned: impl Fn(u64) -> u64) -> Leak {
+    let mut told = Told::new();
+    let names = ["meminfo.SwapTotal", "meminfo.SwapFree", "meminfo.SwapCached", "swap.processes"];
+    let columns = names.map(|name| Column { name: name.into(), unit: Unit::Kib }).to_vec();
+    told.push(&Record::Columns(Columns { columns }));
+    let look = |told: &mut Told, n: u64, phase: Phase| {
+        let system = vec![4 << 20, (4 << 20) - used(n), 0, owned(n)];
+        told.push(&Record::Tick(Tick {
+            at_ns: (2 * n * S).saturating_sub(S / 2),
+            phase,
+            system,
+            ..Tick::default()
+        }));
+    };
+    look(&mut told, 0, Phase::Before);
+    for n in 1..=10 {
+        told.tick((2 * n - 1) * S, vec![sample(0, 30_000, 0)]);
+        look(&mut told, n, Phase::During);
+        let exit = Exit { code: Some(0), ..Exit::default() };
+        let began_ns = (2 * n - 2) * S;
+        told.event(2 * n * S, EventKind::RunEnded { run: n, began_ns, exit, remains: Vec::new() });
+    }
+    told.verdict()
+}
+
+#[test]
+fn swap_that_no_process_has_outlives_and_that_of_a_neighbour_does_not() {
+    let leak = runs_with_swap(|n| 16 * 1024 * n, |_| 0);
+    assert_eq!((leak.class, leak.per), (Class::Outlives, Per::Run), "{}", leak.reason);
+    assert!((leak.rate_bytes_per_step.unwrap() / (16.0 * MIB as f64) - 1.0).abs() < 0.01, "{leak:?}");
+    assert!(leak.reason.contains("swap") && leak.places.len() == 1, "{leak:?}");
+    assert_eq!(leak.places[0].name, "swap that no process has");
+    assert_eq!(leak.runs[5].left_in_swap_bytes, Some(16 << 20));
+    // Another program goes to swap, bit by bit.
+    let leak = runs_with_swap(|n| 16 * 1024 * n, |n| 16 * 1024 * n);
+    assert_ne!(leak.class, Class::Outlives, "{leak:?}");
+    assert_eq!(leak.runs[5].left_in_swap_bytes, Some(0));
+}
+
+/// Garbage and what the allocator keeps lie on top of what stays, and are gone now and then.
+#[test]
+fn the_lowest_moments_tell_the_rate() {
+    let mut random = crate::random::Random::new(11);
+    let mut above = 0.0;
+    let mut curve = |rate: f64| -> Vec<XY> {
+        let point = |n: u32| {
+            // A trim every fifteen steps or so; otherwise it creeps up, the more the longer the run is.
+            above = if random.below(15) == 0 { 0.0 } else { f64::max(above, random.between(4e6, 16e6)) };
+            let creep = f64::from(n.min(100)) * 4e4;
+            (f64::from(n), 1e8 + rate * f64::from(n) + if above > 0.0 { above + creep } else { 0.0 })
+        };
+        (0..200).map(point).collect()
+    };
+    let grows = judge(&curve(2e5));
+    assert_eq!(grows.course, Course::Grows, "{grows:?}");
+    assert!((grows.rate.unwrap().value / 2e5 - 1.0).abs() < 0.1, "{grows:?}");
+    let flat = judge(&curve(0.0));
+    assert!(matches!(flat.course, Course::Steady | Course::Settled), "{flat:?}");
+}
+
+#[test]
+fn the_rate_is_that_of_what_is_live_where_the_ledger_knows_it_better() {
+    // Teeth of 9 MiB with a floor that rises by 110 KiB a step, of which 100 are live.
+    let mut told = steps(|n| (50_000 + 110 * n + 900 * (n % 10), 0));
+    for n in (9..200).step_by(13) {
+        let part = |name, kib: u64| Part {
+            name,
+            bytes: kib << 10,
+            pss_bytes: None,
+            uss_bytes: None,
+            detail: Vec::new(),
+            method: Method::Exact,
+        };
+        let garbage = 900 * (n % 10);
+        let parts = vec![
+            part(Line::MallocInUse, 20_000 + 100 * n),
+            part(Line::Arrays, 1_000 + garbage),
+            part(Line::MallocHeld, 10_000 + 10 * n),
+        ];
+        told.leak.ledger(n * S / 20, &Ledger { pid: 100, parts, ..Ledger::default() });
+    }
+    let leak = told.verdict();
+    assert_eq!(leak.class, Class::Grows, "{leak:?}");
+    let rate = leak.rate_bytes_per_step.unwrap() / 1024.0;
+    assert!((rate - 100.0).abs() < 1.0, "{rate} KiB: {:#?}", leak.evidence);
+}
+
+#[test]
+fn lines_of_code_that_grow_are_places_and_others_are_not() {
+    let mut leak = steps(|n| (50_000 + 64 * n, 10_000)).verdict();
+    leak.missing.push(super::model::Missing { what: super::place::CODE.into(), command: String::new() });
+    let line = |name: &str, of: &dyn Fn(f64) -> f64| super::Line {
+        name: name.into(),
+        callers: "train.py:30 main".into(),
+        category: "data".into(),
+        points: (0..64).map(|n| (f64::from(3 * n), of(f64::from(3 * n)))).collect(),
+        noise_bytes: 0.0,
+    };
+    let lines = [
+        line("train.py:9 load", &|x| if x < 90.0 { 0.0 } else { 9e6 }),
+        line("train.py:12 keep", &|x| 1e6 + 60_000.0 * x),
+        line("train.py:20 work", &|x| 5e6 + 1e5 * (x % 7.0)),
+        line("train.py:14 note", &|x| 500.0 * x),
+    ];
+    super::add_sites(&mut leak, &lines);
+    let sites: Vec<_> = leak.places.iter().filter(|place| place.depth == Depth::Site).collect();
+    assert_eq!(sites.iter().map(|place| place.name.as_str()).collect::<Vec<_>>(), ["train.py:12 keep"]);
+    assert!((sites[0].rate_bytes_per_step.unwrap() - 60_000.0).abs() < 10.0);
+    assert_eq!(sites[0].path.as_deref(), Some("train.py:30 main"));
+    assert!(leak.missing.iter().all(|missing| missing.what != super::place::CODE));
+}
+
 fn judge(points: &[XY]) -> series::Judged {
     let level = points.iter().map(|point| point.1).fold(0.0, f64::max);
     series::judge(points, &Terms::resident(level, 0.0))

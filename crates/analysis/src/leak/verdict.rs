@@ -12,6 +12,7 @@ use super::place;
 use super::repeat;
 use super::series::{self, Course, Judged, Rate, Terms};
 use crate::model::Run;
+use crate::settle::SWAPPED;
 use crate::stats::XY;
 
 /// Shared memory and files in memory below this are no finding in a single run.
@@ -125,7 +126,7 @@ impl<'a> Scene<'a> {
                     "what grows is memory that was given back and that the allocator keeps".to_owned();
                 return (Class::Retention, held.clone(), reason, RESIDENT);
             }
-            return (Class::Grows, held.clone(), held.reason.clone(), RESIDENT);
+            return (Class::Grows, self.finer(held), held.reason.clone(), RESIDENT);
         }
         if let Some((process, judged)) = self.growing_process() {
             let reason = format!("{} ({}) rises steadily", process.role, process.pid);
@@ -155,6 +156,19 @@ impl<'a> Scene<'a> {
         };
         let calm = self.calm_inside().filter(|_| class == Class::CannotTell);
         calm.unwrap_or_else(|| (class, held.clone(), held.reason.clone(), RESIDENT))
+    }
+
+    /// The same with the rate of what is live, where all that grows was looked into.
+    fn finer(&self, held: &Judged) -> Judged {
+        let whole = inside::rate(held);
+        let of_one = |(process, judged): &(&ProcessLevels, Judged)| {
+            let looked_at = self.books.as_ref().is_some_and(|books| books.pid == process.pid);
+            looked_at && (self.processes.len() == 1 || inside::rate(judged) > 0.9 * whole)
+        };
+        let alone = self.processes.iter().any(of_one);
+        let books = self.books.as_ref().filter(|_| alone);
+        let rate = held.rate.and_then(|resident| books?.finer(resident)).or(held.rate);
+        Judged { rate, ..held.clone() }
     }
 
     /// Files in memory that are left: many that came one after the other, or what a process of the tree had mapped.
@@ -267,7 +281,10 @@ impl<'a> Scene<'a> {
 
     fn forecast(&self, class: Class, judged: &Judged) -> Option<Forecast> {
         let limit = self.run.limit.as_ref()?;
+        // What fills the limit is resident memory, with all that is not live in it.
         let rate = judged.rate.filter(|rate| rate.low > 0.0 && class.is_leak())?.value;
+        let resident = self.held.rate.filter(|_| self.held.course == Course::Grows);
+        let rate = resident.map_or(rate, |resident| resident.value);
         let room = (limit.bytes as f64 - self.held.end_level - self.file.end_level).max(0.0);
         Some(Forecast {
             limit_bytes: limit.bytes,
@@ -365,19 +382,29 @@ impl Repeats<'_> {
         let kernel = repeated.kernel();
         let mut list: Vec<Evidence> = vec![evidence("files in memory left by name", &named)];
         list.extend(kernel.iter().map(|(name, judged)| evidence(name, judged)));
-        let growing = kernel.iter().filter(|(_, judged)| judged.course == Course::Grows);
-        let largest = growing.max_by(|a, b| inside::rate(&a.1).total_cmp(&inside::rate(&b.1)));
+        let growing: Vec<_> = kernel.iter().filter(|(_, judged)| judged.course == Course::Grows).collect();
+        let largest = growing.iter().max_by(|a, b| inside::rate(&a.1).total_cmp(&inside::rate(&b.1)));
+        let swapped = growing.iter().find(|(name, _)| *name == SWAPPED.name).map(|(_, judged)| judged);
         let (class, judged, reason, place) = if named.course == Course::Grows {
-            (Class::Outlives, named, "each run leaves shared memory or files in memory".to_owned(), name)
+            let moved = if swapped.is_some() { ", and the kernel moves it to swap" } else { "" };
+            let reason = format!("each run leaves shared memory or files in memory{moved}");
+            (Class::Outlives, named, reason, name)
         } else if let Some((name, judged)) = largest {
-            let reason = "each run leaves memory of the kernel behind".to_owned();
-            (Class::Outlives, judged.clone(), reason, Some((*name).to_owned()))
+            let reason = if *name == SWAPPED.name {
+                "each run leaves shared memory behind, which the kernel moves to swap"
+            } else {
+                "each run leaves memory of the kernel behind"
+            };
+            (Class::Outlives, judged.clone(), reason.to_owned(), Some((*name).to_owned()))
         } else if let Some(found) = self.two_looks() {
             found
         } else {
             Self::nothing_left(&kernel, &named)
         };
-        self.model(class, &judged, reason, place, list)
+        let in_swap = swapped.filter(|_| place.as_deref() != Some(SWAPPED.name)).cloned();
+        let mut leak = self.model(class, &judged, reason, place, list);
+        leak.places.extend(in_swap.map(|judged| place::machine(SWAPPED.name, Some(inside::rate(&judged)))));
+        leak
     }
 
     /// Only what was before all runs and after them is known.

@@ -81,6 +81,7 @@ impl Builder {
         let shared = |process: &Process| process.shared_bytes.min(touched(process));
         let alone = look.processes.iter().map(|process| touched(process) - shared(process)).sum::<u64>();
         let most_shared = look.processes.iter().map(shared).max().unwrap_or(0);
+        let around: u64 = look.processes.iter().map(|p| p.around_bytes.min(touched(p))).sum();
         let written = look.processes.iter().map(Process::written_pages).collect::<Option<Vec<u64>>>();
         let written = written.filter(|_| self.about.written.is_some());
         Window {
@@ -89,7 +90,8 @@ impl Builder {
             asked_s: seconds(look.asked_ns),
             effective_s: seconds(look.effective_ns),
             wss_bytes: look.processes.iter().map(touched).sum(),
-            wss_low_bytes: alone + most_shared,
+            wss_low_bytes: (alone + most_shared).saturating_sub(around),
+            around_bytes: around,
             rss_bytes: look.processes.iter().map(|process| process.rss_bytes).sum(),
             written_bytes: written.map(|pages| pages.iter().sum::<u64>() * self.page_bytes()),
             steps: look.steps,
@@ -152,6 +154,7 @@ impl Builder {
         }
         pages.ended = if self.end.is_none() { "the recording was cut".into() } else { end.why };
         pages.exit_code = end.exit_code;
+        pages.after_start_s = about.after_start_ns.map(seconds);
         (pages.command, pages.pid, pages.kernel) = (about.command, about.pid, about.kernel);
         (pages.backend, pages.why) = (about.backend, about.why);
         (pages.sees, pages.unit, pages.exact) = (about.sees, about.unit, about.exact);

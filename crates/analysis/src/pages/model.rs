@@ -42,6 +42,9 @@ pub struct Pages {
     pub cpu_s_per_gib: Option<f64>,
     pub ended: String,
     pub exit_code: Option<i32>,
+    /// Where it is part of a run: how long the command had run when it began.
+    #[serde(skip)]
+    pub after_start_s: Option<f64>,
     pub notes: Vec<String>,
     #[serde(skip)]
     pub picture: Picture,
@@ -68,8 +71,10 @@ pub struct Window {
     pub effective_s: f64,
     /// Of several processes what the sum of theirs is: shared pages are in it once for each.
     pub wss_bytes: u64,
-    /// The least that it can be, each shared page counted once.
+    /// The least that it can be: each shared page counted once, without `around_bytes`.
     pub wss_low_bytes: u64,
+    /// Of `wss_bytes`, pages of files that may only look touched: mapped in this window beside one that was.
+    pub around_bytes: u64,
     pub rss_bytes: u64,
     pub written_bytes: Option<u64>,
     pub steps: Option<u64>,

@@ -1,90 +1,138 @@
 //! Exact reuse distances: how many different pages were touched since a page was touched last, itself included.
 //!
-//! Each page has a place in the order of last touches; a tree of partial sums counts the places behind it. Places are
-//! given out in order and never again, so the tree is rebuilt, without holes, when they run out. The one invariant:
-//! the sum over all places is the number of different pages.
+//! Each page has a place in the order of last touches; those that are taken are bits, and a small tree of partial sums counts
+//! them by blocks, so that both stay in the nearest cache. Places are given out in order and never again: when they run out all
+//! pages are moved down, without holes. The one invariant: the bits that are set are as many as there are different pages.
 
 use rustc_hash::FxHashMap;
 
-const FEWEST: usize = 1 << 10;
+/// Places of a block: what one look at a few words counts.
+const BLOCK: usize = 512;
+const WORD: usize = u64::BITS as usize;
+const FEWEST: usize = 2 * BLOCK;
+/// Pages whose places share a line of the cache.
+const LINE: u64 = 16;
+const NOWHERE: u32 = u32::MAX;
+/// Places for each page: the more, the less often they run out.
+const ROOM: usize = 4;
 
 /// A stack of pages, the last touched on top.
 #[derive(Debug, Clone)]
 pub struct Stack {
-    /// The place of each page.
-    places: FxHashMap<u64, u32>,
-    /// Partial sums (a Fenwick tree): `sums[i]` counts the places that end at `i` (from 1).
+    places: Places,
+    /// The page that was given each place; it may have left it.
+    pages: Vec<u64>,
+    /// A bit for each place that is taken.
+    taken: Vec<u64>,
+    /// Partial sums of the blocks (a Fenwick tree): `sums[i]` counts those that end at `i` (from 1).
     sums: Vec<u32>,
-    /// The place that is given out next.
-    next: u32,
 }
 
 impl Default for Stack {
     fn default() -> Self {
-        Self { places: FxHashMap::default(), sums: vec![0; FEWEST + 1], next: 1 }
+        let mut stack =
+            Self { places: Places::default(), pages: Vec::new(), taken: Vec::new(), sums: Vec::new() };
+        stack.make_room(FEWEST);
+        stack
     }
 }
 
 impl Stack {
     /// Different pages so far.
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.places.count
     }
 
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.len() == 0
     }
 
     /// The distance of this touch, from 1; none for the first of its page.
     pub fn touch(&mut self, page: u64) -> Option<u64> {
-        if self.next as usize >= self.sums.len() {
-            self.renumber();
+        if self.pages.len() >= self.taken.len() * WORD {
+            self.move_down();
         }
-        let place = self.next;
-        self.next += 1;
-        let before = self.places.insert(page, place);
+        let place = self.pages.len();
+        self.pages.push(page);
+        let before = self.places.put(page, place);
         let distance = before.map(|before| {
-            let distance = self.places.len() as u32 - self.up_to(before - 1);
-            self.add(before, u32::MAX); // minus one
-            u64::from(distance)
+            let distance = self.len() - self.taken_before(before);
+            self.taken[before / WORD] ^= 1 << (before % WORD);
+            self.add(before / BLOCK, u32::MAX); // minus one
+            distance as u64
         });
-        self.add(place, 1);
+        self.taken[place / WORD] |= 1 << (place % WORD);
+        self.add(place / BLOCK, 1);
         distance
     }
 
-    fn up_to(&self, mut place: u32) -> u32 {
+    fn taken_before(&self, place: usize) -> usize {
+        let (block, word) = (place / BLOCK, place / WORD);
+        let words = &self.taken[block * (BLOCK / WORD)..word];
+        let below = self.taken[word] & ((1 << (place % WORD)) - 1);
+        let within: u32 = words.iter().map(|word| word.count_ones()).sum::<u32>() + below.count_ones();
+        (self.sum_before(block) + within) as usize
+    }
+
+    fn sum_before(&self, mut block: usize) -> u32 {
         let mut sum = 0_u32;
-        while place > 0 {
-            sum = sum.wrapping_add(self.sums[place as usize]);
-            place &= place - 1;
+        while block > 0 {
+            sum = sum.wrapping_add(self.sums[block]);
+            block &= block - 1;
         }
         sum
     }
 
-    fn add(&mut self, mut place: u32, change: u32) {
-        while let Some(sum) = self.sums.get_mut(place as usize) {
+    fn add(&mut self, block: usize, change: u32) {
+        let mut at = block + 1;
+        while let Some(sum) = self.sums.get_mut(at) {
             *sum = sum.wrapping_add(change);
-            place += place & place.wrapping_neg();
+            at += at & at.wrapping_neg();
         }
     }
 
-    /// Places from 1 without holes, and as many again.
-    fn renumber(&mut self) {
-        let mut order: Vec<(u32, u64)> = self.places.iter().map(|(page, place)| (*place, *page)).collect();
-        order.sort_unstable();
-        let room = (order.len() * 2).next_power_of_two().max(FEWEST);
-        self.sums = vec![0; room + 1];
-        for ((_, page), place) in order.iter().zip(1..) {
-            self.places.insert(*page, place);
-            self.sums[place as usize] = 1;
+    /// All pages to the lowest places, in their order.
+    fn move_down(&mut self) {
+        let (taken, pages) = (std::mem::take(&mut self.taken), std::mem::take(&mut self.pages));
+        self.make_room(self.len() * ROOM);
+        let is_taken = |place: usize| taken[place / WORD] >> (place % WORD) & 1 == 1;
+        for (_, page) in pages.into_iter().enumerate().filter(|(place, _)| is_taken(*place)) {
+            let place = self.pages.len();
+            self.pages.push(page);
+            self.places.put(page, place);
+            self.taken[place / WORD] |= 1 << (place % WORD);
+            self.add(place / BLOCK, 1);
         }
-        for place in 1..=room {
-            let above = place + (place & place.wrapping_neg());
-            if above <= room {
-                self.sums[above] += self.sums[place];
-            }
+    }
+
+    fn make_room(&mut self, places: usize) {
+        let blocks = places.max(FEWEST).div_ceil(BLOCK);
+        self.taken = vec![0; blocks * (BLOCK / WORD)];
+        self.sums = vec![0; blocks + 1];
+        self.pages.reserve_exact(blocks * BLOCK);
+    }
+}
+
+/// The place of each page. Neighbours share a line of the cache: what is touched lies together.
+#[derive(Debug, Clone, Default)]
+struct Places {
+    lines: FxHashMap<u64, u32>,
+    slots: Vec<[u32; LINE as usize]>,
+    count: usize,
+}
+
+impl Places {
+    /// Gives the page a place, and tells the one before.
+    fn put(&mut self, page: u64, place: usize) -> Option<usize> {
+        let fresh = self.slots.len() as u32;
+        let line = *self.lines.entry(page / LINE).or_insert(fresh);
+        if line == fresh {
+            self.slots.push([NOWHERE; LINE as usize]);
         }
-        self.next = order.len() as u32 + 1;
+        let slot = &mut self.slots[line as usize][(page % LINE) as usize];
+        let before = std::mem::replace(slot, place as u32);
+        self.count += usize::from(before == NOWHERE);
+        (before != NOWHERE).then_some(before as usize)
     }
 }
 

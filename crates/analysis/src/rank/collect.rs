@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use nilometer_trace::record::{EventKind, Mark, MarkKind, Phase, Record, Tick};
 
-use super::Ranked;
+use super::{Ranked, strip};
 use crate::bounded::Thinned;
 use crate::clock::Clock;
 use crate::growth::{self, Axis, Trend};
@@ -138,6 +138,7 @@ impl RankBuilder {
             end,
             good,
             saved: None,
+            course: strip::thinned(&seen.course()),
         }
     }
 
@@ -186,6 +187,11 @@ impl Seen {
             began_ns,
             last_ns: began_ns,
         }
+    }
+
+    fn course(&self) -> Vec<(f64, u64)> {
+        let since = |at_ns: u64| at_ns.saturating_sub(self.began_ns) as f64 / 1e9;
+        self.levels.items().iter().map(|(at_ns, bytes)| (since(*at_ns), *bytes)).collect()
     }
 
     /// A step ends where the next begins: what the rank has then is its level.

@@ -5,6 +5,7 @@
 
 mod collect;
 pub mod model;
+pub mod strip;
 
 pub use collect::RankBuilder;
 pub use model::{Comparison, Job, Pattern, Ranked};
@@ -39,6 +40,7 @@ pub fn of_run(rank: u64, restart: u64, node: &str, run: &Run) -> Ranked {
         end: if running { "no end yet".into() } else { ending(&run.exit) },
         good: running || is_good(&run.exit),
         saved: run.saved.clone(),
+        course: strip::course(run),
     }
 }
 

@@ -22,6 +22,9 @@ pub struct Ranked {
     pub good: bool,
     /// Where its own recording is.
     pub saved: Option<String>,
+    /// Its memory since its own start: seconds and bytes, few points.
+    #[serde(skip)]
+    pub course: Vec<(f64, u64)>,
 }
 
 /// What the ranks do, compared with each other.

@@ -19,7 +19,7 @@ fn growth(class: GrowthClass, mib: f64) -> Growth {
     }
 }
 
-fn ranked(rank: u64, class: GrowthClass, mib: f64) -> Ranked {
+pub(super) fn ranked(rank: u64, class: GrowthClass, mib: f64) -> Ranked {
     Ranked {
         rank,
         node: "a".into(),
@@ -31,6 +31,7 @@ fn ranked(rank: u64, class: GrowthClass, mib: f64) -> Ranked {
         end: "exit 0".into(),
         good: true,
         saved: None,
+        course: Vec::new(),
     }
 }
 

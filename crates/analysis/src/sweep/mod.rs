@@ -108,7 +108,8 @@ fn size(run: &Run, at: &At) -> Size {
 }
 
 /// Table, laws and answers of what has been run so far.
-pub fn sweep(question: &Question, runs: Vec<PointRun>) -> Sweep {
+pub fn sweep(question: &Question, mut runs: Vec<PointRun>) -> Sweep {
+    fill_categories(&mut runs);
     let names = names(&runs);
     let varying: Vec<String> = names.iter().filter(|name| varies(&runs, name)).cloned().collect();
     let groups = grouped(&runs, &varying, question.find.as_ref());
@@ -128,6 +129,20 @@ pub fn sweep(question: &Question, runs: Vec<PointRun>) -> Sweep {
     };
     sweep.notes = notes(&sweep);
     sweep
+}
+
+/// Where allocations were recorded and a category of other runs does not occur, it has no bytes.
+fn fill_categories(runs: &mut [PointRun]) {
+    let all = runs.iter().flat_map(|run| &run.metrics).filter(|metric| metric.name.starts_with("category."));
+    let mut all: Vec<Metric> =
+        all.map(|metric| Metric { value: 0.0, low: 0.0, high: 0.0, ..metric.clone() }).collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all.dedup();
+    for run in runs.iter_mut().filter(|run| metric::named(&run.metrics, "allocs.peak").is_some()) {
+        let missing = all.iter().filter(|one| metric::named(&run.metrics, &one.name).is_none());
+        let missing: Vec<Metric> = missing.cloned().collect();
+        run.metrics.extend(missing);
+    }
 }
 
 fn names(runs: &[PointRun]) -> Vec<String> {
@@ -184,7 +199,7 @@ fn laws(axes: &[String], members: &[&PointRun]) -> Vec<MetricLaw> {
 }
 
 fn law_of(metric: &Metric, axes: &[String], good: &[&PointRun]) -> Option<MetricLaw> {
-    if matches!(metric.unit, Unit::BytesPerStep | Unit::BytesPerMinute) {
+    if metric.unit.is_rate() {
         return None; // may be negative: a trend of trends has no law
     }
     let samples: Option<Vec<Sample>> = good.iter().map(|run| sample(run, axes, &metric.name)).collect();
@@ -210,10 +225,15 @@ fn predict(params: &Point, axes: &[String], metric: &str, laws: &[MetricLaw]) ->
     }
 }
 
-/// What the search tried, the largest of repeats; a run that did not go well is too large.
+/// A scheduler ended it for another reason than memory: nothing is known of what it needs.
+fn was_stopped_by_scheduler(run: &PointRun) -> bool {
+    run.outcome == Outcome::Stopped && run.evidence.iter().any(|how| outcome::is_stopped(how))
+}
+
+/// What the search tried, the largest of repeats; a run that did not go well is too large, unless it was not for memory.
 pub fn tried(find: &Limited, metric: &str, members: &[&PointRun]) -> Vec<Tried> {
     let mut by_value: BTreeMap<i64, Tried> = BTreeMap::new();
-    for run in members {
+    for run in members.iter().filter(|run| !was_stopped_by_scheduler(run)) {
         let Some(x) = number(&run.params, &find.name) else { continue };
         let y = metric::named(&run.metrics, metric).map(|metric| metric.value).filter(|_| run.outcome.ran());
         let entry = by_value.entry((x * 1e6) as i64).or_insert(Tried { x, y });
@@ -272,6 +292,13 @@ fn notes(sweep: &Sweep) -> Vec<String> {
             sweep.runs.len()
         ));
     }
+    let timed_out = sweep.runs.iter().filter(|run| was_stopped_by_scheduler(run)).count();
+    if timed_out > 0 {
+        notes.push(format!(
+            "{timed_out} of {} runs were ended by their scheduler, not for want of memory: more time with --submit=--time=…",
+            sweep.runs.len()
+        ));
+    }
     let few = sweep.groups.iter().flat_map(|group| &group.laws).any(|law| law.law.loo_error.is_none());
     if few {
         notes.push("a law through two points has no interval: add values".to_owned());
@@ -287,8 +314,52 @@ fn notes(sweep: &Sweep) -> Vec<String> {
 }
 
 fn grows(run: &PointRun) -> bool {
-    let leak = metric::named(&run.metrics, "leak");
+    let leak = metric::named(&run.metrics, "leak").filter(|leak| leak.unit == Unit::BytesPerStep);
     leak.is_some_and(|leak| {
         leak.low > 0.0 && leak.value * signed(run.steps) as f64 > 0.02 * run.peak_bytes.unwrap_or(0) as f64
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use space::Value;
+
+    fn ended(batch: f64, how: &str) -> PointRun {
+        unrecorded(vec![("batch".into(), Value::of(batch))], 1, how, String::new(), &[])
+    }
+
+    fn measured(batch: f64, figures: &[(&str, f64)]) -> PointRun {
+        let figure = |(name, value): &(&str, f64)| Metric {
+            name: (*name).to_owned(),
+            unit: Unit::Bytes,
+            value: *value,
+            low: *value,
+            high: *value,
+        };
+        PointRun { outcome: Outcome::Ok, metrics: figures.iter().map(figure).collect(), ..ended(batch, "") }
+    }
+
+    #[test]
+    fn a_point_whose_time_was_over_is_not_called_too_large() {
+        let find = Limited { name: "batch".into(), candidates: vec![1.0, 2.0, 3.0], limit_bytes: 100 };
+        let runs = [ended(1.0, "TIMEOUT"), ended(2.0, "out of memory"), measured(3.0, &[("peak", 7.0)])];
+        let found = tried(&find, "peak", &runs.iter().collect::<Vec<_>>());
+        assert_eq!(found, [Tried { x: 2.0, y: None }, Tried { x: 3.0, y: Some(7.0) }]);
+    }
+
+    #[test]
+    fn a_category_that_does_not_occur_has_no_bytes_where_any_were_recorded() {
+        let mut runs = vec![
+            measured(1.0, &[("allocs.peak", 9.0), ("category.data", 9.0)]),
+            measured(2.0, &[("allocs.peak", 9.0), ("category.workspace", 9.0)]),
+            measured(3.0, &[("peak", 9.0)]),
+        ];
+        fill_categories(&mut runs);
+        let value = |run: &PointRun, name: &str| metric::named(&run.metrics, name).map(|metric| metric.value);
+        assert_eq!(value(&runs[0], "category.workspace"), Some(0.0));
+        assert_eq!(value(&runs[1], "category.data"), Some(0.0));
+        assert_eq!(value(&runs[2], "category.data"), None, "nothing was recorded there");
+        assert_eq!(value(&runs[0], "category.data"), Some(9.0));
+    }
 }

@@ -14,7 +14,7 @@ pub enum Outcome {
     Enough,
     /// It failed, not for want of memory as far as can be told.
     Failed,
-    /// The watchdog ended it.
+    /// The watchdog ended it, or the scheduler of a cluster did: its time was over, others came first.
     Stopped,
     /// The kernel killed it for want of memory, or it said itself that it got none.
     Oom,
@@ -35,7 +35,17 @@ impl Outcome {
 
     /// Nothing was recorded; a scheduler says how it ended.
     pub fn unrecorded(how: &str) -> Self {
-        if says_out_of_memory(how) { Self::Oom } else { Self::Failed }
+        Self::Failed.and_scheduler(how)
+    }
+
+    /// Its scheduler ended it, in these words. What the recording itself knows better stays: our watchdog, the kernel.
+    #[must_use]
+    pub fn and_scheduler(self, how: &str) -> Self {
+        match self {
+            Self::Failed | Self::Ok if says_out_of_memory(how) => Self::Oom,
+            Self::Failed | Self::Ok if is_stopped(how) => Self::Stopped,
+            known => known,
+        }
     }
 
     pub fn ran(self) -> bool {
@@ -63,6 +73,13 @@ const OUT_OF_MEMORY: [&str; 6] = [
     "Cannot allocate memory",
 ];
 
+/// Words of schedulers that end a task for no fault of its own.
+const STOPPED: [&str; 5] = ["TIMEOUT", "DEADLINE", "PREEMPTED", "CANCELLED", "TaskCancelledError"];
+
+pub(super) fn is_stopped(how: &str) -> bool {
+    STOPPED.iter().any(|word| how.contains(word))
+}
+
 fn says_out_of_memory(said: &str) -> bool {
     OUT_OF_MEMORY.iter().any(|words| said.contains(words))
 }
@@ -79,4 +96,21 @@ pub fn not_covered(run: &Run) -> Vec<&'static str> {
         |words: &[&str]| names.iter().chain(&notes).any(|name| words.iter().any(|word| name.contains(word)));
     let missing = [("evaluation", seen(&EVALUATION)), ("checkpoint", seen(&CHECKPOINT))];
     missing.into_iter().filter(|(_, seen)| !seen).map(|(what, _)| what).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_scheduler_ended_has_an_outcome_of_its_own() {
+        assert_eq!(Outcome::Failed.and_scheduler("TIMEOUT"), Outcome::Stopped);
+        assert_eq!(Outcome::unrecorded("CANCELLED"), Outcome::Stopped);
+        assert_eq!(Outcome::unrecorded("OUT_OF_MEMORY (out of memory)"), Outcome::Oom);
+        assert_eq!(Outcome::Failed.and_scheduler("FAILED by signal 9"), Outcome::Failed);
+        assert_eq!(Outcome::unrecorded("NODE_FAIL"), Outcome::Failed);
+        for known in [Outcome::Oom, Outcome::Stopped, Outcome::Enough] {
+            assert_eq!(known.and_scheduler("TIMEOUT"), known, "the recording knows better");
+        }
+    }
 }

@@ -100,6 +100,23 @@ fn a_fast_climb_towards_the_limit_counts_as_full() {
     assert_eq!(stream.cut(200).exit.cause, Cause::CgroupOom);
 }
 
+/// The system is told of when it moves: silence after a climb is its end.
+#[test]
+fn a_climb_that_has_ended_is_none() {
+    let cut_after = |silent_ms: &[i64]| {
+        let mut stream = Stream::new().columns(&COUNTERS[3..5]).process(0, None, "main", 0);
+        stream.system(0, Phase::During, &[100 * MIB, 600 * MIB]);
+        stream.system(60, Phase::During, &[400 * MIB, 600 * MIB]);
+        for ms in silent_ms {
+            stream.single(60 + ms, 400, 400);
+        }
+        stream.cut(60 + silent_ms.last().copied().unwrap_or(0)).exit.cause
+    };
+    assert_eq!(cut_after(&[]), Cause::CgroupOom);
+    assert_eq!(cut_after(&[20, 40, 60]), Cause::CgroupOom, "nobody has looked since");
+    assert_eq!(cut_after(&[20, 40, 60, 80, 100]), Cause::NotSeen);
+}
+
 #[test]
 fn a_log_cut_far_from_any_limit_says_nothing() {
     let mut stream = Stream::new().columns(&COUNTERS[3..5]);

@@ -1,7 +1,8 @@
 //! Listening to the tracked processes: who comes, what they say, who ends.
 //!
-//! The one invariant: a turn is short. Nothing here waits for a disk, compresses or resolves a stack; that is
-//! for [`super::keep`], in a thread of its own, because a ring that fills up costs the target time.
+//! The one invariant: rings are emptied in time. Nothing here waits for a disk, compresses or resolves a stack; that is
+//! for [`super::keep`], in a thread of its own, because a ring that fills up costs the target time. What was taken is
+//! understood at once or, on a machine that is busy, a little later ([`super::patience`]).
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,6 +15,7 @@ use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::clock::monotonic_ns;
 use nilometer_kernel::sys::peer::peer_pid;
 use nilometer_kernel::sys::poll::PollMany;
+use nilometer_ring::clock;
 use nilometer_ring::event::Level;
 use nilometer_ring::hello::Hello;
 use nilometer_ring::reader::{Book, Error, Introduction, Process as Ring, receive};
@@ -28,6 +30,7 @@ use super::inherit::{Inherited, Seed};
 use super::keep::{Ended, Keeper, NewSite};
 use super::living::Living;
 use super::meaning::Meanings;
+use super::patience::Patience;
 use super::site::{Own, Site};
 use super::stacks::Pages;
 use super::tracked::{Sums, Tracked};
@@ -36,6 +39,19 @@ use super::window::{Act, Told, Window};
 /// Forked children that have not spoken yet, of which we keep what they inherited.
 const MOST_SEEDS: usize = 16;
 const MOST_CALLERS: usize = 4096;
+/// The curve gets a point for each such stretch, also where it is understood late.
+const POINT_NS: u64 = 20_000_000;
+
+/// How thorough a turn is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// What was taken may wait.
+    Usual,
+    /// All that happened before the turn is understood.
+    Whole,
+    /// Nothing is held back: the targets have ended, or are not waited for.
+    Last,
+}
 
 /// A process image that was or is tracked.
 #[derive(Debug, Clone)]
@@ -78,6 +94,13 @@ pub struct Hearing {
     pub refused: u64,
     /// What frames mean.
     rules: Option<Arc<FrameRules>>,
+    patience: Patience,
+    /// Something was taken and left for later by the last turn.
+    is_waiting: bool,
+    /// Until when all is understood.
+    understood_ns: u64,
+    /// Marked, and not yet reached: number, and when.
+    steps: Vec<(u64, u64)>,
 }
 
 impl Hearing {
@@ -99,6 +122,10 @@ impl Hearing {
             tracker_bytes: 0,
             announced: 0,
             refused: 0,
+            patience: Patience::read(),
+            is_waiting: false,
+            understood_ns: monotonic_ns(),
+            steps: Vec::new(),
         }
     }
 
@@ -116,24 +143,34 @@ impl Hearing {
         }
     }
 
-    /// One look at everybody; at the `last` ones nothing is held back. Returns the bytes taken.
-    pub fn turn(&mut self, keeper: &Keeper, last: bool) -> usize {
-        let now_ns = monotonic_ns();
+    /// One look at everybody. Returns the bytes that were there to be understood.
+    pub fn turn(&mut self, keeper: &Keeper, effort: Effort) -> usize {
+        let (now_ns, now_ticks) = (monotonic_ns(), clock::ticks());
         self.accept();
         self.hear_callers(keeper, now_ns);
-        let mut taken = 0;
-        let mut index = 0;
-        while index < self.living.len() {
-            taken += self.read(index, now_ns, last);
-            // What an image had is gone before its successor says the first word.
-            if self.is_replaced(index) && self.can_be_buried(index, now_ns, last) {
-                self.bury(index, now_ns, keeper);
-            } else {
-                index += 1;
-            }
+        self.collect(now_ns);
+        let there = self.waiting_bytes();
+        self.is_waiting = effort == Effort::Usual && self.can_wait(there, now_ns);
+        if self.is_waiting {
+            return there;
         }
-        // Other ends only after all were heard: what one had stands beside what the rest did while it lived.
-        index = 0;
+        let last = effort == Effort::Last;
+        self.living.iter_mut().for_each(Living::begin_turn);
+        for (at_ns, step) in self.moments(now_ns) {
+            let cutoff = match at_ns {
+                past if past < now_ns => self.clock.ticks(past).min(now_ticks),
+                _ if last => u64::MAX,
+                _ => now_ticks,
+            };
+            self.understand(cutoff, now_ns, last, keeper);
+            if let Some(number) = step {
+                self.reach_step(number, at_ns);
+            }
+            self.curve.add(at_ns, self.sums.sites.live.bytes);
+        }
+        self.understood_ns = now_ns;
+        // Ends only after all were heard: what one had stands beside what the rest did while it lived.
+        let mut index = 0;
         while index < self.living.len() {
             if self.can_be_buried(index, now_ns, last) {
                 self.bury(index, now_ns, keeper);
@@ -142,8 +179,60 @@ impl Hearing {
             }
         }
         self.announce(keeper);
-        self.curve.add(now_ns, self.sums.sites.live.bytes);
-        taken
+        there
+    }
+
+    /// Whether the last turn left something for later.
+    pub fn is_waiting(&self) -> bool {
+        self.is_waiting
+    }
+
+    /// Only while nobody comes or ends: who is there at a time is part of what is told of it.
+    fn can_wait(&mut self, there: usize, now_ns: u64) -> bool {
+        let stays = |living: &Living| !living.is_over && !living.tracked.inherited.is_awaited();
+        there > 0
+            && self.callers.is_empty()
+            && self.living.iter().all(stays)
+            && self.patience.lasts(there, now_ns)
+    }
+
+    /// When something is to be told between the last turn and this one: steps, points of the curve, and now.
+    fn moments(&mut self, now_ns: u64) -> Vec<(u64, Option<u64>)> {
+        let points = (1..).map(|point| self.understood_ns + point * POINT_NS);
+        let mut moments: Vec<(u64, Option<u64>)> =
+            points.take_while(|at_ns| *at_ns < now_ns).map(|at_ns| (at_ns, None)).collect();
+        moments.extend(self.steps.drain(..).map(|(number, at_ns)| (at_ns, Some(number))));
+        moments.sort_by_key(|(at_ns, _)| *at_ns);
+        moments.push((now_ns, None));
+        moments
+    }
+
+    /// Empties all rings, as long as what waits already is not too much.
+    fn collect(&mut self, now_ns: u64) {
+        let mut waiting = self.waiting_bytes();
+        for living in &mut self.living {
+            living.beat(now_ns);
+            if waiting < self.patience.most_bytes() {
+                waiting += living.collect(self.events.as_mut());
+            }
+        }
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        self.living.iter().map(Living::waiting_bytes).sum()
+    }
+
+    fn understand(&mut self, cutoff: u64, now_ns: u64, last: bool, keeper: &Keeper) {
+        let mut index = 0;
+        while index < self.living.len() {
+            self.read(index, cutoff, now_ns, last);
+            // What an image had is gone before its successor says the first word.
+            if self.is_replaced(index) && self.can_be_buried(index, now_ns, last) {
+                self.bury(index, now_ns, keeper);
+            } else {
+                index += 1;
+            }
+        }
     }
 
     fn can_be_buried(&self, index: usize, now_ns: u64, last: bool) -> bool {
@@ -158,21 +247,33 @@ impl Hearing {
         living.is_over && later.iter().any(|other| other.pid == living.pid)
     }
 
-    fn read(&mut self, index: usize, now_ns: u64, last: bool) -> usize {
-        if self
-            .living
-            .get(index)
-            .is_some_and(|living| living.tracked.inherited.is_awaited() && !living.awaits(now_ns))
-        {
+    fn read(&mut self, index: usize, cutoff: u64, now_ns: u64, last: bool) {
+        let awaits = self.living.get(index).is_some_and(|living| living.awaits(now_ns));
+        let is_awaited = |living: &Living| living.tracked.inherited.is_awaited();
+        if !awaits && self.living.get(index).is_some_and(is_awaited) {
             self.seed_late(index);
         }
-        let Some(living) = self.living.get_mut(index) else { return 0 };
-        living.beat(now_ns);
-        let taken = living.read(&mut self.sums, self.events.as_mut(), now_ns, last);
-        if !living.tracked.forks.is_empty() {
+        if awaits && !last {
+            return;
+        }
+        while let Some(living) = self.living.get_mut(index)
+            && !living.understand(&mut self.sums, cutoff)
+        {
+            self.collect(now_ns);
+        }
+        if self.living.get(index).is_some_and(|living| !living.tracked.forks.is_empty()) {
             self.note_forks(index);
         }
-        taken
+    }
+
+    /// Everything that an ended process left. Returns the bytes that were there.
+    fn read_rest(&mut self, index: usize, now_ns: u64) -> usize {
+        let Some(living) = self.living.get_mut(index) else { return 0 };
+        living.collect(self.events.as_mut());
+        let there = living.waiting_bytes();
+        living.begin_turn();
+        self.read(index, u64::MAX, now_ns, true);
+        there
     }
 
     fn accept(&mut self) {
@@ -294,9 +395,9 @@ impl Hearing {
         if self.living[index].tracked.inherited.is_awaited() {
             self.seed_late(index);
         }
-        while self.read(index, now_ns, true) > 0 {}
+        while self.read_rest(index, now_ns) > 0 {}
         self.look();
-        self.read(index, now_ns, true); // frees that waited for their allocation are settled after one more turn
+        self.read_rest(index, now_ns); // frees that waited for their allocation are settled after one more turn
         self.announce(keeper);
         let mut living = self.living.remove(index);
         living.tracked.close(&mut self.sums);
@@ -372,7 +473,12 @@ impl Hearing {
         self.announced = self.sums.sites.all.len();
     }
 
+    /// A step was marked: what happened before it is understood before it counts.
     pub fn step(&mut self, number: u64, at_ns: u64) {
+        self.steps.push((number, at_ns));
+    }
+
+    fn reach_step(&mut self, number: u64, at_ns: u64) {
         let step = Step { number, at_ns, live_bytes: self.sums.sites.live.bytes };
         let ticks = self.clock.ticks(at_ns);
         self.sums.sites.steps.mark(step, ticks);
@@ -394,7 +500,7 @@ impl Hearing {
         let living = self.living.iter_mut().rev().find(|living| living.pid == pid)?;
         let window = &mut living.tracked.window;
         if act == Act::Open {
-            *window = Some(Box::new(Window::open(nilometer_ring::clock::ticks())));
+            *window = Some(Box::new(Window::open(clock::ticks())));
         }
         let told = window.as_ref()?.tell(top);
         if act == Act::Close {

@@ -6,7 +6,6 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use nilometer_kernel::sys::process::pidfd;
-use nilometer_ring::clock;
 use nilometer_ring::cursor::Source;
 use nilometer_ring::event::{Level, Mode};
 use nilometer_ring::layout::degraded;
@@ -25,6 +24,12 @@ const SETTLING_NS: u64 = 100_000_000;
 const PATIENCE_NS: u64 = 200_000_000;
 /// Bytes of a lane that may wait for their time; a clock that makes no sense must not fill our memory.
 const MOST_HELD: usize = 16 << 20;
+/// Beyond what may wait to be understood anyway, a lane whose times are in the future is not waited for.
+const MOST_AHEAD: usize = 128 << 20;
+/// Events that are understood before the rings are looked at again: about a millisecond.
+const AT_ONCE: usize = 20_000;
+/// A buffer may stay as large as a ring.
+const KEPT_BYTES: usize = 4 << 20;
 
 #[derive(Debug)]
 pub struct Living {
@@ -44,12 +49,16 @@ pub struct Living {
     introduced_ns: u64,
     wanted: Option<Mode>,
     pub totals: Totals,
+    /// Bytes taken from its rings so far.
+    taken_bytes: u64,
 }
 
 /// A lane's bytes on their way through its decoder.
 #[derive(Debug, Default)]
 struct Lane {
     decoder: Decoder,
+    /// Taken, and not yet of this turn.
+    fresh: Vec<u8>,
     bytes: Vec<u8>,
     /// Bytes that are decoded.
     at: usize,
@@ -60,13 +69,22 @@ struct Lane {
 }
 
 impl Lane {
-    /// Makes room for more bytes; how many are there.
-    fn begin(&mut self) -> usize {
+    /// What was taken belongs to the turn that begins.
+    fn adopt(&mut self) {
         if self.at >= self.bytes.len() {
             self.bytes.clear();
             self.at = 0;
+            std::mem::swap(&mut self.bytes, &mut self.fresh);
+        } else {
+            self.bytes.extend_from_slice(&self.fresh);
         }
-        self.bytes.len()
+        self.fresh.clear();
+        self.fresh.shrink_to(KEPT_BYTES);
+    }
+
+    /// Not understood yet.
+    fn waiting_bytes(&self) -> usize {
+        self.fresh.len() + self.bytes.len().saturating_sub(self.at)
     }
 
     /// When the next event happened, if there is one.
@@ -79,15 +97,16 @@ impl Lane {
         self.next.is_some().then(|| self.decoder.ticks())
     }
 
-    /// Hands over events up to this time; when the one after them happened.
+    /// Hands over events up to this time, as many as there is room for; when the one after them happened.
     #[inline]
-    fn run(&mut self, until: u64, mut sink: impl FnMut(&Decoder, Event)) -> Option<u64> {
+    fn run(&mut self, until: u64, room: &mut usize, mut sink: impl FnMut(&Decoder, Event)) -> Option<u64> {
         let mut source = Source::new(self.bytes.get(self.at..).unwrap_or_default());
         let mut next = self.next.take();
         while let Some(event) = next {
-            if self.decoder.ticks() > until {
+            if self.decoder.ticks() > until || *room == 0 {
                 break;
             }
+            *room -= 1;
             sink(&self.decoder, event);
             next = advance(&mut self.decoder, &mut source, &mut self.broken);
         }
@@ -127,6 +146,7 @@ impl Living {
             introduced_ns: now_ns,
             wanted: None,
             totals: Totals::default(),
+            taken_bytes: 0,
         }
     }
 
@@ -153,38 +173,34 @@ impl Living {
         self.wanted = Some(mode).filter(|_| now_ns.saturating_sub(self.introduced_ns) <= SETTLING_NS);
     }
 
-    /// Reads all lanes once, in the order of their times. What happened after the beginning of this turn waits for the
-    /// next, unless it is the `last`: the others' share of that time is not there yet. Returns the bytes taken.
-    pub fn read(
-        &mut self,
-        sums: &mut Sums,
-        mut events: Option<&mut Events>,
-        now_ns: u64,
-        last: bool,
-    ) -> usize {
-        let cutoff = if last { u64::MAX } else { clock::ticks() };
-        self.tracked.begin_turn();
+    /// Empties the rings; what they had is understood later. Returns the bytes taken.
+    pub fn collect(&mut self, mut events: Option<&mut Events>) -> usize {
         let mut taken = 0;
         for index in 0..self.ring.lanes() {
             if self.lanes.len() <= index {
                 self.lanes.push(Lane::default());
             }
             let lane = &mut self.lanes[index];
-            let known = lane.begin();
-            let bytes = self.ring.take(index, &mut lane.bytes);
+            let known = lane.fresh.len();
+            let bytes = self.ring.take(index, &mut lane.fresh);
             taken += bytes;
             if let Some(events) = events.as_deref_mut().filter(|_| bytes > 0) {
-                events.add(self.tracked.process, index as u32, lane.bytes.get(known..).unwrap_or_default());
-            }
-            if let Some(ticks) = lane.next_ticks() {
-                self.queue.push(Reverse((ticks, index)));
+                events.add(self.tracked.process, index as u32, lane.fresh.get(known..).unwrap_or_default());
             }
         }
-        if last || !self.awaits(now_ns) {
-            self.merge(sums, cutoff);
-        }
-        self.queue.clear();
+        self.taken_bytes += taken as u64;
         taken
+    }
+
+    /// What was taken and is not understood yet.
+    pub fn waiting_bytes(&self) -> usize {
+        self.lanes.iter().map(Lane::waiting_bytes).sum()
+    }
+
+    /// All rings were emptied after what is understood now had happened.
+    pub fn begin_turn(&mut self) {
+        self.tracked.begin_turn();
+        self.lanes.iter_mut().for_each(Lane::adopt);
     }
 
     /// A forked child speaks before its parent has said that it forked, and what it had then: what it says is taken, and
@@ -192,24 +208,33 @@ impl Living {
     pub fn awaits(&self, now_ns: u64) -> bool {
         self.tracked.inherited.is_awaited()
             && now_ns.saturating_sub(self.introduced_ns) < PATIENCE_NS
-            && self.lanes.iter().all(|lane| lane.bytes.len() < MOST_HELD)
+            && self.lanes.iter().all(|lane| lane.waiting_bytes() < MOST_HELD)
     }
 
-    fn merge(&mut self, sums: &mut Sums, cutoff: u64) {
+    /// Understands what happened up to `cutoff`, in the order of times: what came later waits for the others' share of
+    /// that time. False when there is more of it, and the rings want to be looked at first.
+    pub fn understand(&mut self, sums: &mut Sums, cutoff: u64) -> bool {
+        self.queue.clear();
+        for (index, lane) in self.lanes.iter_mut().enumerate() {
+            self.queue.extend(lane.next_ticks().map(|ticks| Reverse((ticks, index))));
+        }
+        let mut room = AT_ONCE;
         while let Some(Reverse((ticks, index))) = self.queue.pop() {
             let Some(lane) = self.lanes.get_mut(index) else { continue };
-            if ticks > cutoff && lane.bytes.len() < MOST_HELD {
+            if ticks > cutoff && lane.waiting_bytes() < MOST_AHEAD {
                 continue;
+            }
+            if room == 0 {
+                return false;
             }
             let others = self.queue.peek().map_or(u64::MAX, |Reverse((ticks, _))| *ticks);
             let until = others.min(cutoff).max(ticks);
             let tracked = &mut self.tracked;
-            let next = lane.run(until, |decoder, event| tracked.take(sums, index, decoder, event));
+            let next = lane.run(until, &mut room, |decoder, event| tracked.take(sums, index, decoder, event));
             tracked.last_ticks = tracked.last_ticks.max(ticks);
-            if let Some(ticks) = next {
-                self.queue.push(Reverse((ticks, index)));
-            }
+            self.queue.extend(next.map(|ticks| Reverse((ticks, index))));
         }
+        true
     }
 
     /// Parts of the interpreter's loop, in memory.
@@ -241,6 +266,7 @@ impl Living {
         process.inherited_live = tracked.inherited.live;
         process.frees = tracked.frees;
         process.events = tracked.events;
+        process.raw_bytes = self.taken_bytes;
         process.lost_events = totals.lost + totals.nested + totals.orphans_lost;
         process.unknown_frees = tracked.unknown_frees;
         process.stacks_dropped = totals.stacks_dropped;

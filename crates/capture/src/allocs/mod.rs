@@ -3,7 +3,7 @@
 //! ```text
 //!  target(s): tracker -- rings, book (memfds) --+
 //!                                               v
-//!  marks, switches ------------------------> hear: accept, read, add up       never waits
+//!  marks, switches ------------------------> hear: accept, empty rings, add up     never waits
 //!                                               | new sites, snapshots
 //!                                               v
 //!                                            keep: resolve stacks, write allocs.nal
@@ -23,6 +23,7 @@ mod keep;
 mod living;
 mod meaning;
 mod order;
+mod patience;
 mod phase;
 mod range;
 mod record;

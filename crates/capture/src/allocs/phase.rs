@@ -5,7 +5,7 @@
 //! after a forward pass, gradients after a backward one. The one invariant: a site is looked at once a phase's end.
 
 use nilometer_rules::Role;
-use nilometer_trace::allocs::PhasePeak;
+use nilometer_trace::allocs::{PhasePeak, special};
 use rustc_hash::FxHashMap;
 
 use super::block::Blocks;
@@ -24,23 +24,35 @@ pub struct Phases {
 
 /// Blocks that are looked at for their sizes; more would take longer than a ring may wait.
 const MOST_BLOCKS: usize = 4 << 20;
-/// Different sizes that are kept.
+/// Different sizes that are kept of each sort.
 const MOST_SIZES: usize = 8192;
 
-/// The sizes of the blocks whose sites are of a phase.
+/// Smaller blocks of threads without Python are not looked at: the frameworks' own objects, most of them.
+const LEAST_UNSAID: u64 = 1024;
+
+/// The sizes of the blocks whose sites are of a phase, and of larger ones of threads on which nobody can be seen to ask.
 pub fn survey(sites: &mut Sites, blocks: &Blocks) {
     if blocks.len() > MOST_BLOCKS {
         return;
     }
-    let mut sizes: FxHashMap<(u32, u64), u64> = FxHashMap::default();
+    let (mut of_phases, mut unsaid) = (FxHashMap::default(), FxHashMap::default());
     for (_, block) in blocks.iter() {
-        let of_phase = sites.all.get(block.site as usize).is_some_and(|site| site.meaning.inner != 0);
-        if of_phase && (sizes.len() < MOST_SIZES || sizes.contains_key(&(block.site, block.bytes))) {
-            *sizes.entry((block.site, block.bytes)).or_default() += 1;
+        let Some(site) = sites.all.get(block.site as usize) else { continue };
+        if site.meaning.inner != 0 {
+            count(&mut of_phases, block.site, block.bytes);
+        } else if site.python == special::NONE && block.bytes >= LEAST_UNSAID {
+            count(&mut unsaid, block.site, block.bytes);
         }
     }
-    sites.turns.sizes = sizes.into_iter().map(|((site, bytes), count)| (site, bytes, count)).collect();
+    let all = of_phases.into_iter().chain(unsaid);
+    sites.turns.sizes = all.map(|((site, bytes), count)| (site, bytes, count)).collect();
     sites.turns.sizes.sort_unstable();
+}
+
+fn count(sizes: &mut FxHashMap<(u32, u64), u64>, site: u32, bytes: u64) {
+    if sizes.len() < MOST_SIZES || sizes.contains_key(&(site, bytes)) {
+        *sizes.entry((site, bytes)).or_default() += 1;
+    }
 }
 
 /// What all processes' phases add up to.

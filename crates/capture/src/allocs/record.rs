@@ -14,7 +14,7 @@ use nilometer_trace::allocs::About;
 use serde_json::json;
 
 use super::events::Events;
-use super::hear::Hearing;
+use super::hear::{Effort, Hearing};
 use super::keep::Keeper;
 use super::snapshot::{self, Copying};
 use super::untracked::Silent;
@@ -24,7 +24,7 @@ use super::{AllocOptions, EXACT_BYTES, Outcome, Status};
 /// Between two turns when there is little to read. The targets use our beat as a clock.
 const NAP_NS: u64 = 1_000_000;
 const SHORT_NAP_NS: u64 = 300_000;
-/// A turn that took this much is followed by the next at once.
+/// A turn that had this much to understand is followed by the next at once.
 const BUSY_BYTES: usize = 64 << 10;
 /// Between two looks at counters.
 const LOOK_NS: u64 = 100_000_000;
@@ -70,8 +70,6 @@ pub struct Recording {
     copy_every_ns: u64,
     looked_ns: u64,
     notes: Vec<String>,
-    /// Steps that were marked before this turn: what happened before them is read in it.
-    steps: Vec<(u64, u64)>,
 }
 
 impl Recording {
@@ -105,20 +103,18 @@ impl Recording {
             copy_every_ns: FIRST_COPY_NS,
             looked_ns: 0,
             notes: Vec::new(),
-            steps: Vec::new(),
         })
     }
 
     pub fn run(mut self) -> Outcome {
         while self.obey() {
-            let taken = self.hearing.turn(&self.keeper, false);
-            self.mark_steps();
+            let there = self.hearing.turn(&self.keeper, Effort::Usual);
             let now_ns = monotonic_ns();
             if now_ns.saturating_sub(self.looked_ns) >= LOOK_NS {
                 self.look(now_ns);
             }
             self.copy(now_ns);
-            self.hearing.wait(nap_after(taken));
+            self.hearing.wait(if self.hearing.is_waiting() { NAP_NS } else { nap_after(there) });
         }
         self.finish()
     }
@@ -127,7 +123,7 @@ impl Recording {
     fn obey(&mut self) -> bool {
         loop {
             match self.messages.try_recv() {
-                Ok(Message::Step { number, at_ns }) => self.steps.push((number, at_ns)),
+                Ok(Message::Step { number, at_ns }) => self.hearing.step(number, at_ns),
                 Ok(Message::Switch(level)) => {
                     self.note_switch(level);
                     self.hearing.switch(level);
@@ -148,7 +144,7 @@ impl Recording {
     fn answer(&mut self, question: Question) {
         let Question { pid, act, top, path } = question;
         for _ in 0..2 {
-            self.hearing.turn(&self.keeper, false); // frees that waited for their allocation are settled by the second
+            self.hearing.turn(&self.keeper, Effort::Whole); // frees that waited for their allocation are settled by the second
         }
         let answer = self.hearing.window(pid, act, top);
         let (_, lost) = self.hearing.counts();
@@ -166,12 +162,6 @@ impl Recording {
             write();
         } else if let Err(error) = std::thread::Builder::new().name("nilo-window".to_owned()).spawn(write) {
             self.notes.push(format!("a window could not be told: {error}"));
-        }
-    }
-
-    fn mark_steps(&mut self) {
-        for (number, at_ns) in self.steps.drain(..) {
-            self.hearing.step(number, at_ns);
         }
     }
 
@@ -220,13 +210,12 @@ impl Recording {
     fn finish(mut self) -> Outcome {
         for _ in 0..LAST_TURNS {
             self.hearing.wait(0);
-            if self.hearing.turn(&self.keeper, true) == 0 {
+            if self.hearing.turn(&self.keeper, Effort::Last) == 0 {
                 break;
             }
         }
         self.silent.heard(self.hearing.programs());
-        self.hearing.turn(&self.keeper, true); // frees that waited for their allocation are settled
-        self.mark_steps();
+        self.hearing.turn(&self.keeper, Effort::Last); // frees that waited for their allocation are settled
         self.hearing.tell_evaluations(&self.keeper);
         if let Some(events) = self.hearing.events.take() {
             let written = events.finish();
@@ -258,8 +247,8 @@ fn write_whole(path: &Path, bytes: &[u8]) {
     }
 }
 
-fn nap_after(taken: usize) -> u64 {
-    match taken {
+fn nap_after(there: usize) -> u64 {
+    match there {
         0 => NAP_NS,
         1..BUSY_BYTES => SHORT_NAP_NS,
         _ => 0,

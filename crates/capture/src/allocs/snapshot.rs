@@ -72,6 +72,7 @@ fn describe(hearing: &mut Hearing, asked: &About, finished: bool) -> About {
         total,
         frees,
         events,
+        raw_bytes: hearing.rows.iter().map(|row| row.process.raw_bytes).sum(),
         lost_events: hearing.rows.iter().map(|row| row.process.lost_events).sum(),
         unknown_frees: hearing.rows.iter().map(|row| row.process.unknown_frees).sum(),
         steps_seen: sites.steps.count().into(),

@@ -14,6 +14,8 @@ pub const NO_SERIES: u32 = u32::MAX;
 /// Too many have one already.
 const NO_ROOM: u32 = u32::MAX - 1;
 const MOST_SERIES: usize = 50_000;
+/// Sites with less must leave half of the room to those with more: a program has far more of them.
+const SMALL_BYTES: u64 = 4096;
 
 /// Values of a site at the kept steps; `stride` is that of the steps when it was last brought up to date.
 #[derive(Debug, Clone, Copy)]
@@ -95,8 +97,11 @@ impl Steps {
     fn fill(&mut self, site: &mut Site) {
         let from = site.steps.div_ceil(self.stride) as usize;
         site.steps = self.count;
-        if site.series == NO_SERIES && site.live.bytes != 0 && !self.is_closed {
-            site.series = self.new_row();
+        let is_new = site.series == NO_SERIES && site.live.bytes != 0;
+        let has_grown = site.series == NO_ROOM && site.live.bytes >= SMALL_BYTES;
+        if (is_new || has_grown) && !self.is_closed {
+            self.folded -= u64::from(has_grown);
+            site.series = self.new_row(site.live.bytes);
         }
         if let Some(row) = self.rows.get_mut(site.series as usize) {
             row.thin_to(self.stride);
@@ -107,8 +112,9 @@ impl Steps {
         }
     }
 
-    fn new_row(&mut self) -> u32 {
-        if self.rows.len() >= MOST_SERIES {
+    fn new_row(&mut self, bytes: u64) -> u32 {
+        let most = if bytes < SMALL_BYTES { MOST_SERIES / 2 } else { MOST_SERIES };
+        if self.rows.len() >= most {
             self.folded += 1;
             return NO_ROOM;
         }
@@ -194,6 +200,27 @@ mod tests {
             assert_eq!(values(1).unwrap_or_else(|| vec![0; kept.len()]), sevens, "{steps}");
             assert_eq!(values(2), None);
         }
+    }
+
+    #[test]
+    fn many_small_sites_leave_room_for_large_ones() {
+        let sites = run(3, |sites, own, number| {
+            while number == 0 && sites.all.len() < MOST_SERIES {
+                let site =
+                    sites.push(0, sites.all.len() as u32, 0, Source::Heap, Meaning::default()).unwrap();
+                sites.grow(own, site, &bytes(10), 0);
+            }
+            let last = sites.all.len() as u32 - 1;
+            if number == 1 {
+                sites.catch_up();
+                sites.grow(own, last, &bytes(SMALL_BYTES), 0);
+            }
+        });
+        let values = |site: usize| sites.steps.values(&sites.all[site]).map(<[u64]>::to_vec);
+        assert_eq!(values(0).unwrap(), [10, 10, 10]);
+        assert_eq!(values(MOST_SERIES - 2), None, "no room");
+        assert_eq!(values(MOST_SERIES - 1).unwrap(), [0, 10 + SMALL_BYTES, 10 + SMALL_BYTES]);
+        assert_eq!(sites.steps.folded, MOST_SERIES as u64 / 2 - 1);
     }
 
     #[test]

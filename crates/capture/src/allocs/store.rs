@@ -20,6 +20,8 @@ const MOST_BYTES: u64 = 64 << 20;
 /// Sites that are stored at most; fewer when the file would become too long.
 const MOST_SITES: usize = 400_000;
 const MOST_SERIES: usize = 8192;
+/// A series that moves counts like one so many times as large: growth is small at first.
+const MOVED: u64 = 16;
 const MOST_KEPT: usize = 4096;
 const TEMPORARY_FILE: &str = "allocs.nal.new";
 
@@ -189,7 +191,8 @@ fn merge(into: &mut Site, site: &Site) {
     into.lifetime_ns = into.lifetime_ns.saturating_add(site.lifetime_ns);
 }
 
-/// The series that moved most, and those of what outlives its phase; those of one row are added up.
+/// The largest series, those that moved before those that did not, and those of what outlives its phase; those of one row
+/// are added up.
 fn add_series(recording: &mut Recording, series: Vec<(u32, &[u64], u64)>, folded: &mut Folded) {
     let mut by_row: FxHashMap<u32, (Vec<u64>, u64)> = FxHashMap::default();
     for (row, values, kept) in series {
@@ -197,10 +200,12 @@ fn add_series(recording: &mut Recording, series: Vec<(u32, &[u64], u64)>, folded
         sum.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
         *weight = weight.saturating_add(kept);
     }
-    let spread =
-        |values: &[u64]| values.iter().max().unwrap_or(&0).saturating_sub(*values.iter().min().unwrap_or(&0));
+    let weight = |values: &[u64]| {
+        let (most, least) = (*values.iter().max().unwrap_or(&0), *values.iter().min().unwrap_or(&0));
+        most.max((most - least.min(most)).saturating_mul(MOVED))
+    };
     let weighed =
-        by_row.into_iter().map(|(site, (bytes, kept))| (spread(&bytes).max(kept), Series { site, bytes }));
+        by_row.into_iter().map(|(site, (bytes, kept))| (weight(&bytes).max(kept), Series { site, bytes }));
     let mut all: Vec<(u64, Series)> = weighed.collect();
     all.sort_by_key(|(weight, series)| (std::cmp::Reverse(*weight), series.site));
     folded.series += all.len().saturating_sub(MOST_SERIES) as u64;

@@ -139,8 +139,9 @@ fn agree(wish: &Wish<'_>, places: &Places) -> Result<(PathBuf, Option<String>), 
     Ok(found)
 }
 
+/// With the name of the node: nodes may share the directory (containers of one machine, a home on a network).
 fn lock_name(wish: &Wish<'_>, what: &str) -> String {
-    format!("{what}.{:016x}.lock", claim::fingerprint(&key(wish)))
+    format!("{what}.{:016x}.lock", claim::fingerprint(&format!("{} {}", wish.node, key(wish))))
 }
 
 /// A job without a name is known on its own node, by its launcher.

@@ -16,7 +16,7 @@ use super::ground::Ground;
 use super::sight::Vma;
 
 /// Smaller ones are not worth a search.
-const LARGE: u64 = 4 << 20;
+const LARGE: u64 = 1 << 20;
 const PAGE: u64 = 4096;
 /// Blocks that may be objects; in larger ones a word is too likely something else.
 const LARGEST_OBJECT: u64 = 4096;

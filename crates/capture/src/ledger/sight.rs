@@ -4,6 +4,7 @@
 //! mapping shares (`smaps`, 20 to 30 ms a GB) is asked for after the stop. Elsewhere `smaps` is read during it.
 
 use std::collections::HashSet;
+use std::iter::Peekable;
 use std::ops::Range;
 use std::sync::Mutex;
 
@@ -102,8 +103,8 @@ impl Looker {
         let mut sight = self.seen.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         sight.pages.retain(|run| matches!(run.state, PageState::Own | PageState::File));
         if sight.walked {
-            let shares = read_vmas(self.pid).unwrap_or_default();
-            share(&mut sight.vmas, &sight.pages, &shares);
+            read_usages(self.pid, &mut sight.vmas);
+            sight.vmas.iter_mut().for_each(|vma| settle(vma, &sight.pages));
             sight.sharers =
                 self.pagemap.as_ref().map(|map| sharers(map, &sight.vmas, &sight.pages)).unwrap_or_default();
         } else if !sight.together {
@@ -138,16 +139,12 @@ pub(super) fn read_vmas(pid: i32) -> Option<Vec<Vma>> {
 /// The mappings without what they use.
 fn read_mapped(pid: i32) -> Option<Vec<Vma>> {
     let text = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
-    let mappings: Vec<maps::Mapping<'_>> =
-        text.split(|byte| *byte == b'\n').filter_map(maps::parse_header).collect();
-    let executable: HashSet<Vec<u8>> = mappings
-        .iter()
-        .filter(|m| m.is_exec() && m.name.starts_with(b"/"))
-        .map(|m| m.name.to_vec())
-        .collect();
+    let mappings = || text.split(|byte| *byte == b'\n').filter_map(maps::parse_header);
+    let libraries = mappings().filter(|m| m.is_exec() && m.name.starts_with(b"/"));
+    let executable: HashSet<Vec<u8>> = libraries.map(|m| m.name.to_vec()).collect();
     let vma =
-        |mapping: &maps::Mapping<'_>| with_kind(mapping.perms, vma(mapping, &Usage::default()), &executable);
-    Some(mappings.iter().map(vma).collect())
+        |mapping: maps::Mapping<'_>| with_kind(mapping.perms, vma(&mapping, &Usage::default()), &executable);
+    Some(mappings().map(vma).collect())
 }
 
 /// Of private mappings that are shared in part, as after a fork: which of their pages.
@@ -168,27 +165,39 @@ fn sharers(map: &Pagemap, vmas: &[Vma], pages: &[PageRun]) -> Vec<(Range<u64>, u
     sharers
 }
 
-/// Adds what each mapping shares, as far as it had the same pages then; else in proportion.
-fn share(vmas: &mut [Vma], pages: &[PageRun], later: &[Vma]) {
-    for vma in vmas {
-        let after = later.partition_point(|other| other.start <= vma.start);
-        let found = after.checked_sub(1).and_then(|index| later.get(index));
-        let found = found.filter(|other| vma.start < other.end).map(|other| other.usage);
-        let walked = walked_kib(vma, pages);
-        // Memory of devices and huge pages of hugetlbfs are present, and in no RSS.
-        let is_counted = |usage: &Usage| {
-            !matches!(vma.kind, Kind::Device | Kind::Kernel)
-                && usage.shared_hugetlb + usage.private_hugetlb == 0
-        };
-        vma.usage = match found {
-            Some(usage) if usage.rss == walked || !is_counted(&usage) => usage,
-            Some(usage) if usage.rss > 0 => {
-                vma.scaled = true;
-                scaled(usage, walked)
-            }
-            _ => Usage { rss: walked, pss: walked, private_dirty: walked, ..Usage::default() },
-        };
+/// What each mapping uses now, where it still is. Read mapping by mapping: there can be tens of thousands.
+fn read_usages(pid: i32, vmas: &mut [Vma]) {
+    let mut vmas = vmas.iter_mut().peekable();
+    let visit =
+        |mapping: &maps::Mapping<'_>, usage: &Usage| take_usage(&mut vmas, mapping.start..mapping.end, usage);
+    let _ = Proc::default().read_smaps(pid, &mut Vec::new(), visit);
+}
+
+/// Both in order of their addresses.
+fn take_usage<'a>(vmas: &mut Peekable<impl Iterator<Item = &'a mut Vma>>, place: Range<u64>, usage: &Usage) {
+    while let Some(vma) = vmas.next_if(|vma| vma.start < place.end) {
+        if vma.start >= place.start {
+            vma.usage = *usage;
+        }
     }
+}
+
+/// What it shares as read, if it had the same pages at the look; else in proportion.
+fn settle(vma: &mut Vma, pages: &[PageRun]) {
+    let usage = vma.usage;
+    let walked = walked_kib(vma, pages);
+    // Memory of devices and huge pages of hugetlbfs are present, and in no RSS.
+    let is_counted =
+        !matches!(vma.kind, Kind::Device | Kind::Kernel) && usage.shared_hugetlb + usage.private_hugetlb == 0;
+    if usage.rss == walked || !is_counted {
+        return;
+    }
+    vma.scaled = usage.rss > 0;
+    vma.usage = if vma.scaled {
+        scaled(usage, walked)
+    } else {
+        Usage { rss: walked, pss: walked, private_dirty: walked, ..Usage::default() }
+    };
 }
 
 fn walked_kib(vma: &Vma, pages: &[PageRun]) -> u64 {
@@ -279,10 +288,16 @@ mod tests {
             scaled: false,
         };
         let usage = Usage { rss: 8, pss: 4, shared_dirty: 8, ..Usage::default() };
-        let later = [Vma { usage, ..vma(0x1000, 0x9000) }, Vma { usage, ..vma(0x20_000, 0x30_000) }];
         let mut vmas = [vma(0x1000, 0x9000), vma(0x10_000, 0x11_000), vma(0x20_000, 0x30_000)];
         let run = |start, end| PageRun { start, end, state: PageState::Own };
-        share(&mut vmas, &[run(0x1000, 0x3000), run(0x10_000, 0x11_000), run(0x20_000, 0x24_000)], &later);
+        let pages = [run(0x1000, 0x3000), run(0x10_000, 0x11_000), run(0x20_000, 0x24_000)];
+        let mut seen = vmas.iter_mut().peekable();
+        for later in [0x1000..0x9000, 0x20_000..0x30_000] {
+            take_usage(&mut seen, later, &usage);
+        }
+        for vma in &mut vmas {
+            settle(vma, &pages);
+        }
         let told: Vec<_> = vmas.iter().map(|vma| (vma.usage.rss, vma.usage.pss, vma.scaled)).collect();
         assert_eq!(told, [(8, 4, false), (4, 4, false), (16, 8, true)]);
     }

@@ -4,6 +4,7 @@
 //! what happened before it. The one invariant: nothing is marked inside a window, and what was written is read before
 //! what was accessed, so that the written is always part of the accessed.
 
+mod around;
 mod backend;
 mod choose;
 mod damon;
@@ -16,6 +17,7 @@ mod session;
 mod split;
 mod table;
 mod wait;
+mod watch;
 mod written;
 
 use std::time::Duration;
@@ -24,6 +26,7 @@ pub use choose::{Choice, Way, choose};
 pub use filter::{Filters, Skip};
 pub use session::{Ended, Session};
 pub use wait::Waiter;
+pub(crate) use watch::{Task, Watch};
 
 /// Chunks are between these.
 pub const CHUNK_BYTES: std::ops::RangeInclusive<u64> = (64 << 10)..=(2 << 20);
@@ -36,6 +39,8 @@ pub struct PageOptions {
     /// Look at steps instead: so many of them in a window.
     pub per_steps: Option<u64>,
     pub duration: Option<Duration>,
+    /// Look ever more seldom: between two rounds lies one part in so many of the time so far.
+    pub spread: Option<u32>,
     pub way: Option<Way>,
     pub chunk_bytes: u64,
     /// Whether system calls may be made in the target.
@@ -53,6 +58,7 @@ impl Default for PageOptions {
             windows: vec![Duration::from_secs(1)],
             per_steps: None,
             duration: None,
+            spread: None,
             way: None,
             chunk_bytes: 256 << 10,
             may_inject: false,

@@ -1,10 +1,13 @@
 //! By `clear_refs` and `Referenced` of smaps: exact numbers of touched pages in each mapping, or in each chunk where
 //! mappings were split.
 
+use nilometer_kernel::parse::maps::Mapping;
+use nilometer_kernel::parse::smaps::Usage;
 use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::limits::page_bytes;
 use nilometer_trace::pages::{Process, Span};
 
+use super::around::Around;
 use super::backend::Backend;
 use super::filter::Filters;
 use super::split::Splitter;
@@ -19,6 +22,7 @@ pub(super) struct Referenced {
     page_bytes: u64,
     filters: Filters,
     splitter: Option<Splitter>,
+    around: Around,
     buffer: Vec<u8>,
     /// Huge pages of hugetlbfs, which no counter of the kernel's tells.
     hugetlb_bytes: u64,
@@ -28,7 +32,21 @@ impl Referenced {
     pub fn new(pid: i32, options: &PageOptions, splits: bool) -> Self {
         let splitter = splits.then(|| Splitter::new(pid, options.chunk_bytes, options.filters.clone()));
         let (proc, filters) = (Proc::default(), options.filters.clone());
-        Self { pid, proc, page_bytes: page_bytes(), filters, splitter, buffer: Vec::new(), hugetlb_bytes: 0 }
+        let (around, buffer) = (Around::default(), Vec::new());
+        Self { pid, proc, page_bytes: page_bytes(), filters, splitter, around, buffer, hugetlb_bytes: 0 }
+    }
+
+    /// What files have before the first mark.
+    fn count_files(&mut self) -> Result<(), Error> {
+        let (around, filters, page) = (&mut self.around, &self.filters, self.page_bytes);
+        around.begin();
+        let see = |mapping: &Mapping<'_>, usage: &Usage| {
+            if filters.keeps(mapping, page) {
+                around.see(mapping, usage);
+            }
+        };
+        let read = self.proc.read_smaps(self.pid, &mut self.buffer, see);
+        read.map_err(|error| Error::of(self.pid, error))
     }
 }
 
@@ -37,6 +55,10 @@ impl Backend for Referenced {
         if let Some(splitter) = &mut self.splitter {
             splitter.split();
         }
+        if self.around.is_new() {
+            self.count_files()?;
+        }
+        self.around.mark();
         self.proc.clear_referenced(self.pid).map_err(|error| Error::of(self.pid, error))
     }
 
@@ -44,7 +66,8 @@ impl Backend for Referenced {
         let (pid, page) = (self.pid, self.page_bytes);
         let mut process = Process { pid, ..Process::default() };
         let mut hugetlb = 0;
-        let (filters, splitter) = (&self.filters, &mut self.splitter);
+        let (filters, splitter, around) = (&self.filters, &mut self.splitter, &mut self.around);
+        around.begin();
         self.proc
             .read_smaps(pid, &mut self.buffer, |mapping, usage| {
                 let bytes = |kib: u64| kib.saturating_mul(1024);
@@ -60,6 +83,7 @@ impl Backend for Referenced {
                 let touched = bytes(usage.referenced.min(usage.rss));
                 process.shared_bytes += touched.min(bytes(usage.shared_clean + usage.shared_dirty));
                 process.huge_bytes += touched.min(bytes(usage.anon_huge + usage.shmem_pmd + usage.file_pmd));
+                around.see(mapping, usage);
                 let pages = mapping.bytes() / page;
                 process.spans.push(Span {
                     first: mapping.start / page,
@@ -74,6 +98,7 @@ impl Backend for Referenced {
             })
             .map_err(|error| Error::of(pid, error))?;
         self.hugetlb_bytes = self.hugetlb_bytes.max(hugetlb);
+        process.around_bytes = self.around.bytes();
         Ok(process)
     }
 

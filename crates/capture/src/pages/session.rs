@@ -152,8 +152,22 @@ impl<'a> Session<'a> {
             if round == 0 || self.has_changed() {
                 self.name_owners();
             }
+            if let Some(ended) = self.rest() {
+                return Ok(ended);
+            }
         }
         Ok(Ended::Duration)
+    }
+
+    /// A long recording is not looked at all the time.
+    fn rest(&mut self) -> Option<Ended> {
+        let now_ns = monotonic_ns();
+        let pause_ns = now_ns.saturating_sub(self.began_ns) / u64::from(self.options.spread?.max(1));
+        match self.waiter.wait_until(now_ns + pause_ns, None) {
+            Event::Ended => Some(Ended::Target),
+            Event::Interrupted => Some(Ended::Interrupted),
+            Event::Time | Event::Step => None,
+        }
     }
 
     /// One mark and its looks.

@@ -27,14 +27,21 @@ pub(super) enum Event {
 /// Knows the target's end, marks, and signals to us.
 #[derive(Debug)]
 pub struct Waiter {
-    mask: Mask,
-    inherited: Mask,
-    signals: SignalFd,
+    /// Nothing where somebody else of this process answers signals.
+    asking: Option<Asking>,
     target: Option<(i32, OwnedFd)>,
     marks: Option<Marks>,
     /// Whether the target is ours, so that a signal is passed on to it.
     is_child: bool,
     pub(super) steps: u64,
+}
+
+/// Signals to us.
+#[derive(Debug)]
+struct Asking {
+    mask: Mask,
+    inherited: Mask,
+    signals: SignalFd,
 }
 
 impl Waiter {
@@ -43,14 +50,20 @@ impl Waiter {
         let mask = Mask::taken();
         let inherited = mask.block()?;
         let signals = SignalFd::new(&mask)?;
-        Ok(Self { mask, inherited, signals, target: None, marks: None, is_child: false, steps: 0 })
+        Ok(Self { asking: Some(Asking { mask, inherited, signals }), ..Self::beside_a_run() })
+    }
+
+    /// For a thread of a recording that answers signals itself.
+    pub(super) fn beside_a_run() -> Self {
+        Self { asking: None, target: None, marks: None, is_child: false, steps: 0 }
     }
 
     /// Starts a child with the signal mask that we were given.
     pub fn spawn<T>(&mut self, start: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
-        self.inherited.restore();
+        let Some(asking) = &self.asking else { return start() };
+        asking.inherited.restore();
         let started = start();
-        self.mask.block()?;
+        asking.mask.block()?;
         self.is_child = true;
         started
     }
@@ -69,7 +82,7 @@ impl Waiter {
     pub(super) fn wait_until(&mut self, deadline_ns: u64, steps: Option<u64>) -> Event {
         loop {
             let mut poll = PollSet::default();
-            poll.add(signals::raw(&self.signals));
+            poll.add(self.asking.as_ref().map_or(-1, |asking| signals::raw(&asking.signals)));
             poll.add(self.target.as_ref().map_or(-1, |(_, descriptor)| signals::raw(descriptor)));
             poll.add(self.marks.as_ref().and_then(Marks::descriptor).unwrap_or(-1));
             let ready: Vec<usize> = poll.wait_until(deadline_ns).collect();
@@ -103,8 +116,9 @@ impl Waiter {
 
     /// Whether somebody asked us to end. The terminal's own reach the child too; others are passed on.
     fn take_signals(&mut self) -> bool {
+        let Some(asking) = &self.asking else { return false };
         let mut asked = false;
-        while let Some(received) = self.signals.next() {
+        while let Some(received) = asking.signals.next() {
             if received.number == SIGTSTP {
                 signals::stop_by(SIGTSTP);
             }
@@ -119,7 +133,7 @@ impl Waiter {
     }
 }
 
-impl Drop for Waiter {
+impl Drop for Asking {
     fn drop(&mut self) {
         self.inherited.restore();
     }

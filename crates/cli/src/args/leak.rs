@@ -9,6 +9,7 @@ use clap::Args;
 use nilometer_analysis::leak::model::Class;
 use nilometer_capture::relay::Steps;
 
+use super::allocs::AllocArgs;
 use super::value::{parse_duration, parse_size};
 use super::{LimitArgs, RecordingArgs};
 
@@ -16,13 +17,14 @@ use super::{LimitArgs, RecordingArgs};
 ///
 /// Runs the command (or watches a process, or reads a recorded run) and judges the part after warm-up: class, rate
 /// with its 95 % interval, place, when the limit is reached, and the smallest leak that would have been seen.
-/// Nothing is injected. A Python process is stopped for moments to be counted, at most 5 % of the time.
+/// Nothing is injected (without --allocs). A Python process is stopped for moments to be counted, at most 5 % of the time.
 #[derive(Debug, Args)]
 #[command(
     before_help = "\
 Examples:
   nilo leak -- python train.py                  does it leak, where, how fast?
   nilo leak --steps tqdm -- python train.py     per step of the progress bar
+  nilo leak --allocs -- python train.py         and which code allocates what stays
   nilo leak 4711 --duration 2m                  a process that already runs
   nilo leak @last                               the run that is recorded already
   nilo leak --repeat 30 -- ./train.sh           what does each run leave on the machine?
@@ -71,6 +73,8 @@ pub struct LeakArgs {
     pub no_looks: bool,
     #[command(flatten)]
     pub recording: RecordingArgs,
+    #[command(flatten)]
+    pub allocs: AllocArgs,
     #[command(flatten)]
     pub limits: LimitArgs,
     /// The command and its arguments

@@ -184,6 +184,11 @@ pub struct RunArgs {
     /// Run the command N times into one directory, for comparison with noise
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub repeat: Option<u32>,
+    /// Look at the memory that is really touched, in windows of this length (1s), and ever more seldom; then:
+    /// nilo pages RUN. Nothing is injected; the bits by which the kernel finds old pages are cleared
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "1s",
+          value_parser = pages::parse_window, conflicts_with = "repeat")]
+    pub wss: Option<Duration>,
     /// Give the run a cgroup of its own, for the kernel's exact peak of the whole tree
     #[arg(long)]
     pub cgroup: bool,

@@ -167,7 +167,7 @@ impl From<SkipKind> for Skip {
 }
 
 /// Seconds where no unit is given, as in a list of windows.
-fn parse_window(text: &str) -> Result<Duration, String> {
+pub fn parse_window(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let window = match seconds {
         Some(window) => window,

@@ -14,7 +14,9 @@ Examples:
   nilo plot --view allocs -o peak.svg        which code owned it (of a run made with --allocs)
   nilo plot --view system -o machine.png     the machine meanwhile: five panels, then all series
   nilo plot sweep.d --view sweep -o law.svg
-  nilo plot pages.d --view pages -o touched.png")]
+  nilo plot pages.d --view pages -o touched.png
+  nilo plot job.nilo --view ranks -o ranks.svg
+  nilo plot base.nilo new.nilo --view compare -o changed.svg")]
 pub struct PlotArgs {
     /// Run directories, or @last, @2, … (default: @last); for `--view sweep` and `pages` a directory of
     /// `nilo sweep`, `nilo pages`
@@ -60,8 +62,12 @@ pub enum PlotView {
     Categories,
     /// Growth by step
     Leak,
-    /// What was really touched, of a directory that `nilo pages -o` wrote
+    /// What was really touched, and what a smaller memory would miss, of a directory that `nilo pages -o` wrote
     Pages,
+    /// Memory of the ranks of a job over time
+    Ranks,
+    /// Two runs over each other by step and by time, and the parts that changed
+    Compare,
     /// Runs over a setting, and the law
     Sweep,
     /// The machine

@@ -151,6 +151,10 @@ pub enum By {
     Function,
     /// By what it is for: parameters, gradients, activations …
     Category,
+    /// By the innermost line of your own Python code
+    Owner,
+    /// By who handed it out: malloc, Python's allocator (deep), mappings
+    Type,
 }
 
 impl From<What> for model::What {
@@ -173,6 +177,8 @@ impl From<By> for model::By {
             By::Library => Self::Library,
             By::Function => Self::Function,
             By::Category => Self::Category,
+            By::Owner => Self::Owner,
+            By::Type => Self::Type,
         }
     }
 }

@@ -1,8 +1,12 @@
 //! The words of `nilo sweep`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum as _};
+
+use super::allocs::Mode;
+use super::pages::parse_window;
 
 /// Run a command with several parameter sets: what does each cost, and which fits?
 ///
@@ -16,6 +20,7 @@ Examples:
   nilo sweep --set batch=16,32,64 -- python train.py --batch {batch}
   nilo sweep --set batch=16..1024*2 --set threads=1,2 --repeat 3 -- python train.py --batch {batch}
   nilo sweep --find batch=1..4096 --limit 16G --stop-after settled -- python train.py --batch {batch}
+  nilo sweep --set batch=16,32,64 --allocs --wss -- python train.py --batch {batch}
   nilo sweep --set env:OMP_NUM_THREADS=1,2,4 -- python train.py
   nilo sweep train.sweep --predict batch=256          ask the laws of a sweep that was run
   nilo sweep --set batch=16,32 --on slurm --submit=--partition=gpu -- python train.py --batch {batch}
@@ -51,7 +56,7 @@ pub struct SweepArgs {
     /// (% of what is free now) [default with --find: 90%]
     #[arg(long, value_name = "SIZE|%")]
     pub limit: Option<String>,
-    /// The figure that matters: peak, largest, cgroup, gpu, step-time, made.heap, …
+    /// The figure that matters: peak, largest, cgroup, gpu, step-time, made.heap, wss, category.activations, …
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
     /// Sizes at these steps (step=0,100) or phases (phase=evaluate)
@@ -66,6 +71,14 @@ pub struct SweepArgs {
     /// Where steps are told: torch, keras, tqdm, sklearn, jax, or a regular expression of the output
     #[arg(long, value_name = "REGEX")]
     pub steps: Option<String>,
+    /// Record the allocations of each point: what the memory at its peak is for, with laws of its own (category.…)
+    #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "sampled",
+          value_enum)]
+    pub allocs: Option<Mode>,
+    /// Look at the memory that is really touched, in windows of this length (1s): the working set of each point
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "1s",
+          value_parser = parse_window)]
+    pub wss: Option<Duration>,
     /// An option for the `nilo run` of each point, for example --with=--heap
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     pub with: Vec<String>,
@@ -98,6 +111,16 @@ pub struct SweepArgs {
     /// The command and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+impl SweepArgs {
+    /// Options of each `nilo run` that have words of their own here.
+    pub fn looks(&self) -> Vec<String> {
+        let mode = self.allocs.and_then(|mode| mode.to_possible_value());
+        let allocs = mode.map(|mode| format!("--allocs={}", mode.get_name()));
+        let wss = self.wss.map(|window| format!("--wss={}ms", window.as_secs_f64() * 1e3));
+        allocs.into_iter().chain(wss).collect()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use nilometer_native::symbol::{self, Store};
 use nilometer_report::allocs::{Page, json};
 use nilometer_rules::FrameRules;
 use nilometer_trace::Manifest;
-use nilometer_trace::allocs::Recording;
+use nilometer_trace::allocs::{ALLOCS_FILE, Recording};
 
 use super::{exit, load};
 use crate::args::report::ReportArgs;
@@ -70,7 +70,8 @@ fn options(args: &ReportArgs) -> Options {
         by: asked.by.map(Into::into).unwrap_or_default(),
         top: asked.top.map_or(Some(TOP), |top| top.0),
         internals: asked.internals,
-        least_share: if asked.top.is_some() { 0.0 } else { LEAST_SHARE },
+        tree: Some(if asked.top.is_some() { 0.0 } else { LEAST_SHARE }),
+        moments_since_ns: None,
     }
 }
 
@@ -81,6 +82,18 @@ fn write_json(model: &Allocs) -> Result<(), Failure> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
+}
+
+/// What a run says of its allocations and what they are for; none where they were not recorded.
+pub fn categorised(path: &Path, options: &Options) -> Result<Option<Allocs>, Failure> {
+    if !path.join(ALLOCS_FILE).exists() {
+        return Ok(None);
+    }
+    let read = read(path)?;
+    let (recording, names) = (&read.recording, read.names.symbols());
+    let mut model = allocs::build(recording, names, options);
+    allocs::categorise(&mut model, recording, names, &rules(None)?);
+    Ok(Some(model))
 }
 
 /// Reads the recording and names what has no name; names are kept where that is possible.

@@ -91,15 +91,16 @@ pub fn resolve_any(word: Option<&str>) -> Result<PathBuf, Failure> {
     Ok(run.path.clone())
 }
 
-fn existing(path: &Path) -> Result<PathBuf, Failure> {
+/// The run or job at a path, or as it was named (`-o base`, `NILO_RUN=job`), without the ending that was added.
+pub fn find(path: &Path) -> Option<PathBuf> {
     let is_run = |path: &Path| path.join(MANIFEST_FILE).exists() || job::is_one(path);
-    if is_run(path) {
-        return Ok(path.to_owned());
-    }
-    // As it was named (`-o base`, `NILO_RUN=job`), without the ending that was added.
     let with_ending = PathBuf::from(format!("{}{SUFFIX}", path.display()));
-    if is_run(&with_ending) {
-        return Ok(with_ending);
+    [path.to_owned(), with_ending].into_iter().find(|path| is_run(path))
+}
+
+fn existing(path: &Path) -> Result<PathBuf, Failure> {
+    if let Some(found) = find(path) {
+        return Ok(found);
     }
     let what = if path.exists() { "is not a run directory" } else { "does not exist" };
     Err(Failure::from(anyhow::anyhow!("{} {what}", path.display())).hint("see the runs here:  nilo list"))

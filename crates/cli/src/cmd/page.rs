@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use nilometer_analysis::Run;
+use nilometer_analysis::allocs::Options;
 use nilometer_analysis::allocs::model::Allocs;
-use nilometer_analysis::allocs::{self as model, Options};
 use nilometer_analysis::compare::{Comparison, compare};
 use nilometer_analysis::leak::Leak;
 use nilometer_analysis::pages::Pages;
@@ -17,7 +17,6 @@ use nilometer_analysis::rank::Job;
 use nilometer_analysis::sweep::model::Sweep;
 use nilometer_report::html::{self, Page};
 use nilometer_report::redact;
-use nilometer_trace::allocs::ALLOCS_FILE;
 
 use super::{allocs, compare as sides, job, leak, load, pages, sweep};
 use crate::args::report::ReportArgs;
@@ -51,7 +50,9 @@ pub fn write(args: &ReportArgs) -> Result<ExitCode, Failure> {
     let above = path.ancestors().nth(3).filter(|above| job::is_one(above));
     parts.job = above.map(|above| job::read(above, None)).transpose()?;
     parts.comparison = args.page.base.as_deref().map(|base| against(base, &path)).transpose()?;
-    parts.pages = args.page.pages.as_deref().map(pages::read).transpose()?;
+    if let Some(pages) = &args.page.pages {
+        parts.pages = Some(pages::read(pages)?);
+    }
     if args.page.redact {
         parts.redact();
     }
@@ -108,32 +109,24 @@ fn against(base: &str, path: &Path) -> Result<Comparison, Failure> {
 pub fn read(path: &Path) -> Result<Parts, Failure> {
     let (run, leak) = leak::of_run(path)?;
     let has_target = run.peak.is_some();
-    let allocs = path.join(ALLOCS_FILE).exists().then(|| read_allocs(path)).flatten();
+    let allocs = read_allocs(path, &run);
     Ok(Parts {
         run,
         leak: has_target.then_some(leak),
         allocs,
         sweep: None,
         comparison: None,
-        pages: None,
+        pages: pages::of_run(path)?,
         job: None,
     })
 }
 
 /// A page without allocations is better than none.
-fn read_allocs(path: &Path) -> Option<Allocs> {
-    let read = match allocs::read(path) {
-        Ok(read) => read,
-        Err(failure) => {
-            talk::say(&format!("without allocations: {:#}", failure.error));
-            return None;
-        }
-    };
-    let (recording, names) = (&read.recording, read.names.symbols());
-    let mut allocs = model::build(recording, names, &Options::default());
-    if let Ok(rules) = allocs::rules(None) {
-        model::categorise(&mut allocs, recording, names, &rules);
-    }
+fn read_allocs(path: &Path, run: &Run) -> Option<Allocs> {
+    let options = Options { moments_since_ns: Some(run.origin_ns), ..Options::default() };
+    let read = allocs::categorised(path, &options);
+    let told = read.inspect_err(|failure| talk::say(&format!("without allocations: {:#}", failure.error)));
+    let mut allocs = told.ok().flatten()?;
     allocs.saved = Some(load::short_path(path));
     Some(allocs)
 }

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use nilometer_analysis::MachineBuilder;
+use nilometer_analysis::compare::compare;
 use nilometer_report::plot::{self, Size};
 use nilometer_report::scene::{Scene, Theme, pdf, png, svg};
 use nilometer_report::stacks::Stacks;
 
 use super::page::{self, Parts};
-use super::{exit, job, load, pages};
+use super::{compare as sides, exit, job, load, pages};
 use crate::args::plot::{PlotArgs, PlotView};
 use crate::talk::{self, Failure};
 
@@ -63,6 +64,8 @@ fn draw(args: &PlotArgs) -> Result<Scene, Failure> {
     match args.view {
         PlotView::Sweep => return sweep(args, size),
         PlotView::Pages => return touched(args, size),
+        PlotView::Ranks => return ranks(args, size),
+        PlotView::Compare => return compared(args, size),
         _ => {}
     }
     let paths = paths(args)?;
@@ -151,7 +154,7 @@ fn single(args: &PlotArgs, path: &Path, size: Size) -> Result<Scene, Failure> {
             .as_ref()
             .and_then(|leak| plot::leak(&parts.run, leak, size))
             .ok_or_else(|| nothing("nothing was judged", &format!("nilo leak {place}"))),
-        PlotView::Run | PlotView::Sweep | PlotView::System | PlotView::Pages => plot::run(&parts.run, size)
+        _ => plot::run(&parts.run, size)
             .ok_or_else(|| nothing("no sample of a command was taken", "nilo run -- COMMAND")),
     }
 }
@@ -183,26 +186,65 @@ fn sweep(args: &PlotArgs, size: Size) -> Result<Scene, Failure> {
     plot::sweep(&sweep, size).ok_or_else(|| nothing("no setting varies", "nilo sweep --help"))
 }
 
-/// The map, then the working set.
+/// The map, the working set, then what a smaller memory would miss.
 fn touched(args: &PlotArgs, size: Size) -> Result<Scene, Failure> {
     let absent =
         |why: &str| nothing(why, "nilo pages -o pages.d PID; nilo plot pages.d --view pages -o touched.svg");
     let [word] = args.runs.as_slice() else {
         return Err(absent("this view shows one recording of pages"));
     };
-    let mut pages = pages::read(Path::new(word))?;
+    let mut pages = pages::read(&pages::place(word)?)?;
     if args.redact {
         nilometer_report::redact::pages(&mut pages);
     }
     let map = plot::heat(&pages, size).ok_or_else(|| absent("nothing was looked at"))?;
-    let mut scene = Scene::new(size.0, map.height, "Touched memory");
-    scene.place(map, 0.0, 0.0);
-    if let Some(curve) = plot::working_set(&pages, size) {
-        let top = scene.height;
-        scene.height += curve.height;
-        scene.place(curve, 0.0, top);
+    let below = [plot::working_set(&pages, size), plot::misses(&pages, size)];
+    Ok(stacked("Touched memory", std::iter::once(map).chain(below.into_iter().flatten())))
+}
+
+/// One below the other.
+fn stacked(title: &str, scenes: impl Iterator<Item = Scene>) -> Scene {
+    let mut whole = Scene::new(0.0, 0.0, title);
+    for scene in scenes {
+        let top = whole.height;
+        (whole.width, whole.height) = (whole.width.max(scene.width), top + scene.height);
+        whole.place(scene, 0.0, top);
     }
-    Ok(scene)
+    whole
+}
+
+/// Of a job, or of a launcher that was recorded with its ranks.
+fn ranks(args: &PlotArgs, size: Size) -> Result<Scene, Failure> {
+    let absent = || nothing("ranks are runs of a job", "torchrun --no-python nilo run -- python train.py");
+    let [word] = args.runs.as_slice() else { return Err(absent()) };
+    let path = load::resolve_any(Some(word))?;
+    let found = if job::is_one(&path) {
+        Some(job::read(&path, None)?)
+    } else {
+        nilometer_report::rank::of_one_recording(&load::model(&path)?)
+    };
+    found.and_then(|job| plot::ranks(&job, size)).ok_or_else(absent)
+}
+
+/// Curves by step and by time, then the parts that changed.
+fn compared(args: &PlotArgs, size: Size) -> Result<Scene, Failure> {
+    let [base, other] = args.runs.as_slice() else {
+        let mut failure = Failure::from(anyhow!("this view shows two sides, not {}", args.runs.len()))
+            .hint("nilo plot base.nilo new.nilo --view compare -o changed.svg");
+        failure.code = exit::USAGE;
+        return Err(failure);
+    };
+    let mut comparison = compare(&sides::side(base)?, &[sides::side(other)?], &[]);
+    if args.redact {
+        nilometer_report::redact::comparison(&mut comparison);
+    }
+    let absent = || nothing("the sides have no curves", "nilo compare base.nilo new.nilo");
+    let versus = comparison.others.first().ok_or_else(absent)?;
+    let names = (comparison.base.as_str(), versus.name.as_str());
+    let curves = versus.courses.iter().filter_map(|pair| plot::course(pair, names, size));
+    let parts = versus.parts.as_ref().and_then(|parts| plot::differences(parts, size));
+    let scene = stacked(&format!("{} → {}", names.0, names.1), curves.chain(parts));
+    if scene.shapes.is_empty() { Err(absent()) } else { Ok(scene) }
 }
 
 /// The view is there, its data is not.

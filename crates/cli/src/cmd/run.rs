@@ -40,7 +40,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
 }
 
 /// What it takes to record allocations.
-fn allocs(args: &AllocArgs, library: &Path) -> Option<AllocOptions> {
+pub fn allocs(args: &AllocArgs, library: &Path) -> Option<AllocOptions> {
     Some(AllocOptions {
         mode: args.allocs?.into(),
         mean_bytes: args.allocs_interval,
@@ -60,6 +60,7 @@ fn options(args: &RunArgs) -> Options {
         settle: args.settle,
         exact_step_peaks: args.exact_step_peaks,
         cgroup: args.cgroup,
+        wss: args.wss,
         spool: args.spool.clone(),
         repeat: args.repeat.unwrap_or(1),
         steps: args.steps.clone(),

@@ -1,5 +1,5 @@
-//! What may differ between a page and what is printed: numbers with their units, where lines are broken, the drawing of
-//! curves, and whatever stands where the page has `…`.
+//! What may differ between a page and what is printed: numbers with their units, one or many of what is left out, where lines are
+//! broken, the drawing of curves, and whatever stands where the page has `…`.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ const ANYTHING: &str = "…";
 static NUMBERS: LazyLock<Regex> = LazyLock::new(|| {
     let unit = "(?: ?(?:B|KiB|MiB|GiB|TiB|kB|MB|GB|ns|µs|ms|s|min|%)\\b| %)?";
     Regex::new(&format!(
-        "0x[0-9a-f]+|(?:\\d+ h )?\\d+ m \\d+ s\\b|(?:\\d+ h )?\\d+ m\\b|(?:[+±≈−-] ?)?\\d+(?:[.,:–-]\\d+)*{unit}"
+        "0x[0-9a-f]+|(?:\\d+ h )?\\d+ m \\d+ s\\b|(?:\\d+ h )?\\d+ m\\b|(?:[+±≈−-] ?)?\\d+(?:[.,:–-]\\d+)*(?:e[+-]?\\d+)?{unit}"
     ))
     .unwrap()
 });
@@ -24,8 +24,28 @@ fn is_drawing(word: &str) -> bool {
 
 fn words(text: &str) -> Vec<String> {
     let masked = NUMBERS.replace_all(text, NUMBER);
+    // Of a short run the cost is told in seconds.
+    let masked = masked.replace("# of CPU", "# of a core");
     let masked = masked.replace("...", ANYTHING).replace(ANYTHING, " … ");
-    masked.split_whitespace().filter(|word| !is_drawing(word)).map(str::to_owned).collect()
+    let mut words: Vec<String> =
+        masked.split_whitespace().filter(|word| !is_drawing(word)).map(str::to_owned).collect();
+    for at in 1..words.len() {
+        if is_counted(&words[..at]) {
+            words[at] = singular(&words[at]);
+        }
+    }
+    words
+}
+
+/// What is left out, and counted: `1 more row`, `3 more rows`.
+fn is_counted(before: &[String]) -> bool {
+    matches!(before, [.., number, more] if number == NUMBER && more == "more")
+}
+
+fn singular(word: &str) -> String {
+    let bare = word.trim_end_matches([':', ',', ';', '.']);
+    let sign = &word[bare.len()..];
+    format!("{}{sign}", bare.strip_suffix('s').unwrap_or(bare))
 }
 
 /// The parts between wildcards, in order; the first must begin, the last must end.
@@ -80,7 +100,24 @@ mod tests {
     fn numbers_units_and_line_breaks_may_differ() {
         assert!(agree("peak 131 MiB at\n 17.6 s (VmHWM)", "peak 1.2 GiB at 2 m 40 s (VmHWM)"));
         assert!(agree("+1.90 MiB/step ± 0.01 since", "+37 KiB/step ± 1,200 since"));
+        assert!(agree("loss 1.0058798789978027", "loss 2.3626562040135468e-08"));
         assert!(agree("saved t.1116-0903.28670.nilo", "saved t.1117-1003.1.nilo"));
+    }
+
+    #[test]
+    fn what_is_counted_may_be_one_or_many() {
+        assert!(agree("2 more rows: all", "1 more row: all"));
+        assert!(!agree("more rows: all", "more row: all"));
+        assert!(
+            agree("…\ncovers 3 %", "--steps 500\ncovers 3 %"),
+            "a number at the end of a line counts nothing"
+        );
+    }
+
+    #[test]
+    fn a_cost_is_one_of_time_or_of_share() {
+        assert!(agree("cost 11 ms of CPU, 22.9 MiB, no pause", "cost 0.7 % of a core, 24 MiB, no pause"));
+        assert!(!agree("cost 11 ms of CPU, 22.9 MiB, no pause", "cost 11 ms of CPU, 24 MiB, paused 3 ms"));
     }
 
     #[test]

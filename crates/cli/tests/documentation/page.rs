@@ -136,6 +136,12 @@ impl Page {
     }
 }
 
+/// A number is a row of a table, whose columns stand apart: not `1 more row`.
+fn begins_with(line: &str, head: &str) -> bool {
+    let is_row = head.bytes().all(|byte| byte.is_ascii_digit());
+    line.strip_prefix(head).is_some_and(|rest| !is_row || rest.starts_with("  "))
+}
+
 impl Step {
     /// A process left running: what it prints belongs to no moment.
     fn is_background(&self) -> bool {
@@ -149,7 +155,7 @@ impl Step {
             let (told, indent) = (line.trim_start(), line.len() - line.trim_start().len());
             if varies.is_none_or(|head| indent <= head + 2) {
                 let mut heads = self.varies.iter().map(String::as_str).chain(ALWAYS);
-                varies = heads.any(|head| told.starts_with(head)).then_some(indent);
+                varies = heads.any(|head| begins_with(told, head)).then_some(indent);
             }
             varies.is_none()
         });

@@ -264,13 +264,14 @@ fn the_stream_holds_every_event() {
     let file = File::open(lab.path("run.nilo").join(stream::EVENTS_FILE)).expect("events");
     let bytes = file.metadata().unwrap().len();
     assert_eq!(found.about.event_bytes, Some(bytes));
-    let mut runs = 0;
+    let mut raw = 0;
     let end = stream::read(file, |process, _, bytes| {
         assert!(process == 0 && !bytes.is_empty());
-        runs += 1;
+        raw += bytes.len() as u64;
     });
     assert_eq!(end.unwrap(), stream::StreamEnd::Whole);
-    assert!(runs > 0 && bytes / found.about.events < 6, "{bytes} bytes for {} events", found.about.events);
+    assert_eq!(found.about.raw_bytes, raw, "what the rings held is what the stream holds");
+    assert!(bytes / found.about.events < 6, "{bytes} bytes for {} events", found.about.events);
 }
 
 #[test]

@@ -130,7 +130,11 @@ fn temporary_blocks_rows_by_line_and_by_library_add_up() {
     assert_eq!(found.unwrap_or_else(|| panic!("{row}"))["peak_bytes"], 3_000_000);
     let libraries = allocs(&lab, &run.directory, &["--by", "library"]);
     assert_eq!(libraries["rows"][0]["name"], "owners");
-    for document in [&lines, &libraries] {
+    let types = allocs(&lab, &run.directory, &["--by", "type"]);
+    assert_eq!(types["rows"][0]["name"], "malloc and its kin");
+    let owners = allocs(&lab, &run.directory, &["--by", "owner"]);
+    assert_eq!(owners["rows"][0]["name"], "no code of its own: owners", "there is no Python");
+    for document in [&lines, &libraries, &types, &owners] {
         let sum: u64 =
             document["rows"].as_array().unwrap().iter().map(|row| row["peak_bytes"].as_u64().unwrap()).sum();
         assert_eq!(document["peak"]["bytes"], sum, "the rows add up to the peak");

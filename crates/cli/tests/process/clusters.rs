@@ -1,141 +1,16 @@
 //! Slurm and Ray, started for real on this machine: ranks of a step, workers, sweeps as an array job and as tasks.
 
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{Lab, finish, nilo_binary, py_program, skip, text};
-use crate::ranks::{assert_leak_is_named, document, job_in, launcher, python};
+use crate::harness::{Lab, finish, finish_child, nilo_binary, py_program, text};
+use crate::ranks::{assert_leak_is_named, assert_two_nodes, document, job_in, launcher, python};
 use crate::schema::validate;
+use crate::slurm::{Slurm, wait_until};
 
 const MIB: f64 = 1_048_576.0;
-const DAEMONS: [&str; 3] = ["munged", "slurmctld", "slurmd"];
-/// How long a daemon may take to answer.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A cluster of one node with everything in the lab; ends with this.
-struct Slurm {
-    conf: PathBuf,
-    daemons: Vec<Child>,
-}
-
-impl Slurm {
-    /// None, with a skip, where it is not installed or we are not root.
-    fn start(lab: &Lab) -> Option<Self> {
-        let installed =
-            |name: &&str| ["/usr/sbin", "/sbin"].iter().any(|place| Path::new(place).join(name).exists());
-        if let Some(missing) = DAEMONS.iter().find(|name| !installed(name)) {
-            skip(
-                "slurm",
-                &format!(
-                    "{missing} is not installed (Debian: apt-get install slurmctld slurmd slurm-client munge)"
-                ),
-            );
-            return None;
-        }
-        if !nilometer_kernel::sys::limits::effective_uid().eq(&0) {
-            skip("root", "slurmd starts tasks as other users");
-            return None;
-        }
-        let mut slurm = Self { conf: lab.path("slurm.conf"), daemons: Vec::new() };
-        for name in ["state", "spool"] {
-            std::fs::create_dir(lab.path(name)).expect("a directory");
-        }
-        slurm.start_munge(lab);
-        std::fs::write(&slurm.conf, configuration(lab)).expect("slurm.conf");
-        for daemon in ["slurmctld", "slurmd"] {
-            let child =
-                slurm.command(&format!("/usr/sbin/{daemon}")).args(["-D", "-f"]).arg(&slurm.conf).spawn();
-            slurm.daemons.push(child.expect(daemon));
-        }
-        slurm.wait_for_idle();
-        Some(slurm)
-    }
-
-    /// Its socket must be in a place that only root writes to, all the way down; the lab is in /tmp.
-    fn start_munge(&mut self, lab: &Lab) {
-        use std::os::unix::fs::PermissionsExt as _;
-        std::fs::write(lab.path("munge.key"), [7u8; 128]).expect("a key");
-        std::fs::set_permissions(lab.path("munge.key"), std::fs::Permissions::from_mode(0o600))
-            .expect("chmod");
-        let option = |name: &str, file: &str| format!("--{name}={}", lab.path(file).display());
-        let mut munged = Command::new("/usr/sbin/munged");
-        munged.args(["--foreground", "--force"]);
-        munged.args([
-            option("key-file", "munge.key"),
-            option("socket", "munge.sock"),
-            option("seed-file", "seed"),
-        ]);
-        munged.args([option("pid-file", "munged.pid"), option("log-file", "munged.log")]);
-        self.daemons.push(
-            munged.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("munged"),
-        );
-        wait_until("munged listens", || lab.path("munge.sock").exists());
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command
-            .env("SLURM_CONF", &self.conf)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        command
-    }
-
-    fn wait_for_idle(&self) {
-        wait_until("the node is idle", || {
-            let told = self.command("sinfo").args(["-h", "-o", "%t"]).stdout(Stdio::piped()).output();
-            told.is_ok_and(|output| text(&output.stdout).trim() == "idle")
-        });
-    }
-}
-
-impl Drop for Slurm {
-    fn drop(&mut self) {
-        for daemon in self.daemons.iter_mut().rev() {
-            let _ = daemon.kill();
-            let _ = daemon.wait();
-        }
-    }
-}
-
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-/// Ports from our own number: tests run in parallel. Below those that the kernel gives to clients.
-fn configuration(lab: &Lab) -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
-    let host = host.trim().split('.').next().unwrap_or("localhost").to_owned();
-    let port = 10_000 + std::process::id() % 10_000 * 2;
-    let at = |file: &str| lab.path(file).display().to_string();
-    format!(
-        "ClusterName=nilo\nSlurmctldHost={host}\nAuthType=auth/munge\nAuthInfo=socket={}\nSlurmUser=root\nSlurmdUser=root\n\
-         SlurmctldPort={port}\nSlurmdPort={}\nStateSaveLocation={}\nSlurmdSpoolDir={}\nSlurmctldPidFile={}\nSlurmdPidFile={}\n\
-         SlurmctldLogFile={}\nSlurmdLogFile={}\nProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n\
-         PropagateResourceLimits=NONE\nSelectType=select/cons_tres\nSelectTypeParameters=CR_CPU_Memory\nReturnToService=2\n\
-         DefMemPerNode=1000\nJobAcctGatherType=jobacct_gather/linux\nJobAcctGatherFrequency=task=1\n\
-         JobAcctGatherParams=OverMemoryKill\nKillWait=2\n\
-         MpiDefault=none\nMailProg=/bin/true\nSchedulerParameters=sched_min_interval=50000,batch_sched_delay=0,sched_interval=1\n\
-         NodeName={host} CPUs=2 RealMemory=4000 State=UNKNOWN\nPartitionName=test Nodes={host} Default=YES MaxTime=10 State=UP\n",
-        at("munge.sock"),
-        port + 1,
-        at("state"),
-        at("spool"),
-        at("ctld.pid"),
-        at("slurmd.pid"),
-        at("ctld.log"),
-        at("slurmd.log"),
-    )
-}
-
 fn sweep(lab: &Lab, options: &[&str], values: &str, variables: &[(&str, &str)]) -> (Output, Value) {
     let program = py_program("batch.py");
     let mut nilo = launcher(lab, nilo_binary());
@@ -150,12 +25,7 @@ fn sweep(lab: &Lab, options: &[&str], values: &str, variables: &[(&str, &str)]) 
 fn assert_table(output: &Output, document: &Value) {
     assert!(output.status.success(), "{}", text(&output.stderr));
     validate(nilometer_report::sweep::SCHEMA, document);
-    let points = document["points"].as_array().expect("points");
-    let told: Vec<(f64, &str)> = points
-        .iter()
-        .filter_map(|p| Some((p["params"]["batch"].as_f64()?, p["outcome"].as_str()?)))
-        .collect();
-    assert_eq!(told, [(10.0, "ok"), (30.0, "ok"), (60.0, "ok")], "{document:#}");
+    assert_eq!(told(document), [(10.0, "ok"), (30.0, "ok"), (60.0, "ok")], "{document:#}");
     let slope = document["fit"]["coefficients"]["batch"].as_f64().expect("a slope");
     assert!((slope / MIB - 1.0).abs() < 0.05, "{slope}");
 }
@@ -194,6 +64,19 @@ fn slurm_tells_ranks_and_runs_a_sweep_as_one_array_job() {
     drop(slurm);
 }
 
+#[test]
+fn two_nodes_of_slurm_are_told_apart_and_each_is_sampled_once() {
+    let lab = Lab::new();
+    let Some(slurm) = Slurm::with_nodes(&lab, &["alpha", "beta"]) else { return };
+    let mut srun = launcher(&lab, "srun");
+    srun.args(["-N", "2", "-n", "4", nilo_binary(), "run", "--interval", "20ms", "--", python()]);
+    srun.args([&py_program("rank_steps.py"), "3", "2", "60"]).env("SLURM_CONF", &slurm.conf);
+    let output = finish(&mut srun);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_two_nodes(&lab, &text(&output.stderr));
+    drop(slurm);
+}
+
 /// Holds so many MiB; then ends at once, or waits to be ended.
 const HOLDS: &str = "import signal, sys; signal.alarm(100); held = bytearray(b'a') * (int(sys.argv[1]) << 20); \
                      len(held) > 20 << 20 and signal.pause()";
@@ -208,14 +91,88 @@ fn what_slurm_kills_is_a_result() {
     let output = finish(&mut nilo);
     let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     validate(nilometer_report::sweep::SCHEMA, &document);
-    let points = document["points"].as_array().expect("points");
-    let told: Vec<(f64, &str)> = points
-        .iter()
-        .filter_map(|p| Some((p["params"]["batch"].as_f64()?, p["outcome"].as_str()?)))
-        .collect();
-    assert_eq!(told, [(10.0, "ok"), (300.0, "oom")], "{document:#}{}", text(&output.stderr));
-    assert!(points[1]["evidence"].to_string().contains("exceeded memory limit"), "{document:#}");
+    assert_eq!(told(&document), [(10.0, "ok"), (300.0, "oom")], "{document:#}{}", text(&output.stderr));
+    assert!(document["points"][1]["evidence"].to_string().contains("exceeded memory limit"), "{document:#}");
     drop(slurm);
+}
+
+#[test]
+fn what_slurm_gives_no_more_time_is_stopped() {
+    let lab = Lab::new();
+    let Some(slurm) = Slurm::start(&lab) else { return };
+    let mut nilo = launcher(&lab, nilo_binary());
+    nilo.args(["sweep", "--set", "batch=10,30", "--json", "-o", "there.sweep", "--on", "slurm"]);
+    // The shortest time that can be asked for is a minute: its end is moved instead. Slurm looks every half minute.
+    nilo.args(["--", python(), "-c", HOLDS, "{batch}"]).env("SLURM_CONF", &slurm.conf);
+    let nilo = nilo.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("nilo");
+    let large = lab.path("there.sweep/002.batch=30.r1.nilo");
+    wait_until("the task that waits has begun", || {
+        large.join(nilometer_trace::manifest::MANIFEST_FILE).exists()
+    });
+    let task = wait_for_task(&slurm);
+    let mut update = slurm.command("scontrol");
+    update.args(["update", &format!("JobId={task}"), "EndTime=now"]).stderr(Stdio::piped());
+    let update = update.output().expect("scontrol");
+    let output = finish_child(nilo);
+    assert!(update.status.success(), "{task}: {}", text(&update.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    validate(nilometer_report::sweep::SCHEMA, &document);
+    assert_eq!(told(&document), [(10.0, "ok"), (30.0, "stopped")], "{document:#}{}", text(&output.stderr));
+    assert!(document["points"][1]["evidence"].to_string().contains("TIMEOUT"), "{document:#}");
+    assert!(document["notes"].to_string().contains("ended by their scheduler"), "{document:#}");
+    drop(slurm);
+}
+
+#[test]
+fn a_search_on_slurm_submits_what_it_needs_and_verifies() {
+    let lab = Lab::new();
+    let Some(slurm) = Slurm::start(&lab) else { return };
+    let conf = slurm.conf.display().to_string();
+    let (output, document) = search(&lab, "batch=1..2000", &["--on", "slurm"], &[("SLURM_CONF", &conf)]);
+    assert_search(&output, &document);
+    drop(slurm);
+}
+
+/// `--find` of the largest batch of the known program under 150 MB.
+fn search(lab: &Lab, values: &str, options: &[&str], variables: &[(&str, &str)]) -> (Output, Value) {
+    let program = py_program("batch.py");
+    let mut nilo = launcher(lab, nilo_binary());
+    nilo.args(["sweep", "--find", values, "--limit", "150M", "--json", "-o", "found.sweep"]).args(options);
+    nilo.args(["--", python(), &program, "{batch}"]).envs(variables.iter().copied());
+    let output = finish(&mut nilo);
+    let document = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    (output, document)
+}
+
+/// Truth: what the program has beside the batch, measured at the smallest; each unit is a MiB.
+fn assert_search(output: &Output, document: &Value) {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    validate(nilometer_report::sweep::SCHEMA, document);
+    let fits = &document["fits"];
+    let largest = fits["largest"].as_f64().expect("something fits");
+    let base = document["points"][0]["peak_bytes"].as_f64().expect("a peak") / MIB - 1.0;
+    let truth = (150.0 - base).floor();
+    assert!((truth - largest).abs() <= 2.0, "{largest} of {truth}: {fits}");
+    assert_eq!(fits["verified"], true, "{fits}");
+    assert!(fits["runs"].as_u64().is_some_and(|runs| runs <= 6), "{fits}");
+}
+
+/// Parameter and outcome of each point.
+fn told(document: &Value) -> Vec<(f64, &str)> {
+    let points = document["points"].as_array().expect("points");
+    points.iter().filter_map(|p| Some((p["params"]["batch"].as_f64()?, p["outcome"].as_str()?))).collect()
+}
+
+/// The number of the one task that runs.
+fn wait_for_task(slurm: &Slurm) -> String {
+    let running = || {
+        let mut squeue = slurm.command("squeue");
+        let output =
+            squeue.args(["-h", "-t", "R", "-o", "%i"]).stdout(Stdio::piped()).output().expect("squeue");
+        text(&output.stdout).trim().to_owned()
+    };
+    wait_until("one task runs", || running().lines().count() == 1);
+    running()
 }
 
 /// The interpreter that has Ray.
@@ -288,7 +245,7 @@ impl Drop for RayCluster {
 }
 
 #[test]
-fn a_cluster_of_ray_that_is_there_runs_a_sweep() {
+fn a_cluster_of_ray_that_is_there_runs_a_search() {
     let Some(python) = ray() else { return };
     let lab = Lab::new();
     let port = 30_000 + std::process::id() % 2_500;
@@ -297,11 +254,51 @@ fn a_cluster_of_ray_that_is_there_runs_a_sweep() {
     let pairs: Vec<(&str, &str)> =
         variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let on = format!("ray=127.0.0.1:{port}");
-    let options = ["--on", &on, "--python", &python, "--limit", "300M"];
-    let (output, document) = sweep(&lab, &options, "batch=10,30,60", &pairs);
-    assert_table(&output, &document);
-    assert!(is_open(port), "it goes on after the sweep");
+    let (output, document) = search(&lab, "batch=20,60,400", &["--on", &on, "--python", &python], &pairs);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(
+        (&document["fits"]["largest"], &document["fits"]["verified"]),
+        (&60.0.into(), &true.into()),
+        "{document:#}"
+    );
+    assert!(is_open(port), "it goes on after the sweeps");
     drop(cluster);
+}
+
+#[test]
+fn an_address_without_ray_is_refused_within_seconds() {
+    let Some(python) = ray() else { return };
+    let lab = Lab::new();
+    let variables = ray_variables(&lab);
+    let pairs: Vec<(&str, &str)> =
+        variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let taken = listener.local_addr().expect("an address");
+    let answering = std::thread::spawn(move || {
+        use std::io::Write as _;
+        let (mut client, _) = listener.accept().expect("a client");
+        client.write_all(b"220 this is mail\r\n").expect("an answer");
+    });
+    for (address, why) in
+        [("127.0.0.1:1".to_owned(), "refused"), (taken.to_string(), "something else listens")]
+    {
+        let began = Instant::now();
+        let on = format!("ray={address}");
+        let (output, _) = sweep(&lab, &["--on", &on, "--python", &python, "--force"], "batch=10", &pairs);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(
+            said.contains(&format!("no cluster of Ray answers at {address}")) && said.contains(why),
+            "{said}"
+        );
+        assert!(said.contains("ray status --address") && said.contains("--on ray"), "{said}");
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "{:?}: with the import of Ray on a busy machine",
+            began.elapsed()
+        );
+    }
+    answering.join().expect("the listener");
 }
 
 #[test]

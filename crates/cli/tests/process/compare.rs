@@ -121,6 +121,60 @@ fn repeats_in_one_recording_tell_the_noise() {
     );
 }
 
+/// Steps of 20 ms with a mark each; the word says what a step does with one MiB: nothing, keep it, or map one more file. (Of
+/// one file that is there already the kernel may map far more than is touched.)
+const STEPS: &str = "import mmap, os, sys, time
+marks = open(os.environ['NILO_MARKS'], 'a', buffering=1)
+MIB, steps, kept = 1 << 20, 120, []
+for step in range(steps):
+    marks.write(f'step {step}\\n')
+    if sys.argv[1] == 'keep':
+        kept.append(bytearray(b'x') * MIB)
+    if sys.argv[1] == 'file':
+        with open(f'{sys.argv[2]}.{step}', 'w+b') as file:
+            file.write(b'x' * MIB)
+            file.flush()
+            kept.append(mmap.mmap(file.fileno(), MIB, prot=mmap.PROT_READ))
+        sum(kept[-1][::mmap.PAGESIZE])
+    time.sleep(0.02)
+marks.write(f'step {steps}\\n')
+os._exit(0)
+";
+
+/// The gate asks the leak verdict: what grows and is no leak keeps it.
+#[test]
+fn only_what_leaks_breaks_a_gate_on_leaks() {
+    let lab = Lab::new();
+    for name in ["base", "keep", "file"] {
+        let place = format!("{name}.nilo");
+        let mut nilo =
+            lab.nilo(["run", "-q", "--interval", "10ms", "-o", &place, "--", &python(), "-c", STEPS]);
+        let output = finish(nilo.args([name, "pages.bin"]).stdin(Stdio::null()));
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let gates = ["--fail-if", "leak > 700KB/step", "--fail-if", "leak > 1500KB/step", "--json"];
+    let judged = |name: &str| {
+        let output = compare(&lab, &[&["base", name], &gates[..]].concat());
+        let document = json(&output);
+        let all = document["others"][0]["gates"].as_array().expect("gates").clone();
+        let words = |gate: &Value| (gate["judgement"].to_string(), gate["reason"].to_string());
+        (output.status.code(), all.iter().map(words).collect::<Vec<_>>(), document)
+    };
+    let (code, gates, document) = judged("keep");
+    let quoted = |judgement: &str, reason: &str| (format!("{judgement:?}"), format!("{reason:?}"));
+    assert_eq!(gates, [quoted("broken", "grows"), quoted("kept", "grows")], "{document:#}");
+    assert_eq!(code, Some(1));
+    let rate = change(&document, "leak")["other"]["mean"].as_f64().expect("a rate") / f64::from(1 << 20);
+    assert!((rate - 1.0).abs() < 0.1, "one MiB a step: {rate}");
+
+    let (code, gates, document) = judged("file");
+    assert_eq!((code, &gates[0]), (Some(0), &quoted("kept", "page cache")), "{document:#}");
+    let report = finish(&mut lab.nilo(["report", "file", "--json"]));
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let trend = report["growth"]["bytes"].as_f64().expect("a trend");
+    assert!(trend > 700e3, "its memory does grow, by {trend} B a step");
+}
+
 #[test]
 fn sweeps_are_compared_point_by_point() {
     let lab = Lab::new();

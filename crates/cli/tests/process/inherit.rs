@@ -307,10 +307,13 @@ fn check_left(lab: &Lab, daemon: i32, took: Duration) {
 
 #[test]
 fn serial_a_daemon_is_named_and_not_waited_for() {
-    let lab = Lab::new();
-    let (daemon, took, dialogue) = leave(&lab, "daemon");
-    check_left(&lab, daemon, took);
-    dialogue.end();
+    // Each is over within some milliseconds, in which the daemon's parent comes and goes: it must be found whenever that is.
+    for _ in 0..25 {
+        let lab = Lab::new();
+        let (daemon, took, dialogue) = leave(&lab, "daemon");
+        check_left(&lab, daemon, took);
+        dialogue.end();
+    }
 }
 
 #[test]

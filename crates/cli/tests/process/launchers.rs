@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::harness::{Lab, finish, nilo_binary, py_program, text};
-use crate::ranks::{assert_leak_is_named, document, job_in, launcher, python};
+use crate::ranks::{assert_leak_is_named, document, job_in, launcher, python, system_ticks};
 
 /// The interpreter of a test environment, and programs beside it.
 fn environment(name: &str) -> Option<PathBuf> {
@@ -53,13 +53,6 @@ fn torchrun_tells_eight_ranks_that_meet_at_every_step() {
     let most = sampled.iter().max().unwrap();
     let seldom = sampled.iter().filter(|count| *count * 3 < *most).count();
     assert_eq!(seldom, 7, "one samples the node: {sampled:?}");
-}
-
-/// How often a rank looked at the machine.
-fn system_ticks(lab: &Lab, job: &Path, rank: u64) -> u64 {
-    let job = job.display().to_string();
-    let output = finish(&mut lab.nilo(["export", &job, "--rank", &rank.to_string(), "--format", "csv"]));
-    text(&output.stdout).lines().filter(|line| line.contains(",during,")).count() as u64
 }
 
 #[test]

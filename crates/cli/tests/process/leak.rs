@@ -63,6 +63,33 @@ fn a_growing_list_is_a_leak_with_rate_and_holder() {
     assert_eq!((gate.status.code(), text(&gate.stdout)), (Some(1), String::new()));
 }
 
+/// As deep as the data goes: the line that allocates what stays, with its rate.
+#[test]
+fn with_allocations_the_line_of_code_is_a_place() {
+    let lab = Lab::new();
+    let program = PROGRAM.replace("{}", "kept.append(bytearray(b'x' * 200_000)); other = bytearray(300_000)");
+    std::fs::write(lab.path("train.py"), program).expect("a file");
+    let judged = judge(&lab, &["--allocs=all"], &[&python(), "train.py"]);
+    assert_eq!(
+        (judged.code, &judged.verdict["class"]),
+        (Some(1), &Value::from("grows")),
+        "{}",
+        judged.screen
+    );
+    let places = judged.verdict["places"].as_array().expect("places");
+    let sites: Vec<&Value> = places.iter().filter(|place| place["depth"] == "site").collect();
+    assert_eq!(sites.len(), 1, "{places:#?}");
+    assert!(sites[0]["name"].as_str().is_some_and(|name| name.contains("train.py:6")), "{places:#?}");
+    let rate = sites[0]["rate_bytes_per_step"].as_f64().expect("a rate");
+    assert!((rate / 200_001.0 - 1.0).abs() < 0.01, "{rate}");
+    assert!(
+        judged.screen.contains("allocated by") && judged.screen.contains("train.py:6"),
+        "{}",
+        judged.screen
+    );
+    assert!(!judged.screen.contains("which code allocates it"), "{}", judged.screen);
+}
+
 #[test]
 fn what_is_freed_is_none() {
     let lab = Lab::new();
@@ -126,6 +153,8 @@ fn wrong_words_are_answered() {
     assert!(code == Some(2) && words.contains("1MB/step"), "{words}");
     let (code, words) = told(&["python"]);
     assert!(code == Some(125) && words.contains("nilo leak -- python"), "{words}");
+    let (code, words) = told(&["--allocs", "@last"]);
+    assert!(code == Some(125) && words.contains("nilo leak --allocs -- python"), "{words}");
     let (code, words) = told(&["--repeat", "3"]);
     assert!(code == Some(2) && words.contains("COMMAND"), "{words}");
     let (code, words) = told(&["999999999"]);

@@ -67,3 +67,4 @@ mod serial_allocs;
 mod serial_death;
 mod serial_swap;
 mod serial_watchdog;
+mod slurm;

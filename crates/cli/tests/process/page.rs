@@ -143,6 +143,9 @@ fn pictures_are_whole_without_a_display() {
     assert!(pdf.starts_with(b"%PDF-") && pdf.ends_with(b"%%EOF"));
     let both = String::from_utf8(plot(&lab, &["run.nilo", "run.nilo"], "both.svg")).unwrap();
     assert!(both.matches("run, peak").count() == 2, "two runs, two names");
+    let compared = plot(&lab, &["run.nilo", "run.nilo", "--view", "compare"], "compared.svg");
+    let compared = String::from_utf8(compared).unwrap();
+    assert!(compared.contains("run.nilo (dashed), by time"), "the curves over each other");
     let system = String::from_utf8(plot(&lab, &["run.nilo", "--view", "system"], "system.svg")).unwrap();
     for name in
         ["In use without buffers and cache", "MemFree", "Buffers", "Cached", "Swap in use", "AnonPages"]
@@ -164,6 +167,10 @@ fn a_picture_that_cannot_be_drawn_says_why() {
     assert!(code == Some(2) && words.contains(".svg"), "{words}");
     let (code, _) = told(&["plot", "run.nilo", "run.nilo", "--view", "where", "-o", "x.svg"]);
     assert_eq!(code, Some(2));
+    let (code, words) = told(&["plot", "run.nilo", "--view", "compare", "-o", "x.svg"]);
+    assert!(code == Some(2) && words.contains("two sides, not 1"), "{words}");
+    let (code, words) = told(&["plot", "run.nilo", "--view", "ranks", "-o", "x.svg"]);
+    assert!(code == Some(5) && words.contains("torchrun --no-python nilo run"), "{words}");
     fs::write(lab.path("there.svg"), "mine").unwrap();
     let (code, words) = told(&["plot", "run.nilo", "-o", "there.svg"]);
     assert!(code == Some(125) && words.contains("--force"), "{words}");

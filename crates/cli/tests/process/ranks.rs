@@ -55,6 +55,34 @@ pub fn assert_leak_is_named(document: &Value, ranks: usize, leaky: u64, mib: f64
     assert!(others < 0.1 * MIB, "{sentence}");
 }
 
+/// How often a rank looked at the machine.
+pub fn system_ticks(lab: &Lab, job: &Path, rank: u64) -> u64 {
+    let job = job.display().to_string();
+    let output = finish(&mut lab.nilo(["export", &job, "--rank", &rank.to_string(), "--format", "csv"]));
+    text(&output.stdout).lines().filter(|line| line.contains(",during,")).count() as u64
+}
+
+/// Ranks 0 and 1 on `alpha`, 2 and 3 on `beta`; rank 3 leaks 2 MiB a step; one rank of each node samples it, and speaks.
+pub fn assert_two_nodes(lab: &Lab, said: &str) {
+    let job = job_in(&lab.path(""));
+    let found = document(lab, &job);
+    assert_leak_is_named(&found, 4, 3, 2.0);
+    let rows = found["ranks"].as_array().expect("ranks");
+    let nodes: Vec<&str> = rows.iter().filter_map(|row| row["node"].as_str()).collect();
+    assert_eq!(nodes, ["alpha", "alpha", "beta", "beta"], "{found:#}");
+    for (rank, node) in nodes.iter().enumerate() {
+        let place = job.join(format!("node={node}/rank={rank}/restart=0"));
+        assert!(place.is_dir(), "{}", place.display());
+    }
+    let sampled: Vec<u64> = (0..4).map(|rank| system_ticks(lab, &job, rank)).collect();
+    for ranks in sampled.chunks(2) {
+        // Who does not sample looks once, at the end.
+        let (less, more) = (ranks.iter().min().unwrap(), ranks.iter().max().unwrap());
+        assert!(*less <= 1 && *more > 1, "one rank of each node samples it: {sampled:?}");
+    }
+    assert_eq!(said.matches("2 ranks on 1 node").count(), 2, "one rank of each node speaks: {said}");
+}
+
 /// Ranks by hand: a launcher that we do not know.
 fn by_hand(lab: &Lab, ranks: u64, options: &[&str], program: &[&str]) -> Vec<Output> {
     let start = |rank: u64| {
@@ -109,6 +137,9 @@ fn verbs_accept_it(lab: &Lab) {
     assert_eq!(said(&["plot", "mine.nilo", "-o", "all.svg"]).0, Some(0));
     let picture = std::fs::read_to_string(lab.path("all.svg")).expect("a picture");
     assert!(picture.contains("rank 2"), "all ranks on one chart");
+    assert_eq!(said(&["plot", "mine.nilo", "--view", "ranks", "-o", "strip.svg"]).0, Some(0));
+    let picture = std::fs::read_to_string(lab.path("strip.svg")).expect("a picture");
+    assert!(["rank 0", "rank 1", "rank 2"].iter().all(|rank| picture.contains(rank)), "a row for each");
     let (code, out, _) = said(&["export", "mine.nilo", "--format", "csv"]);
     assert!(code == Some(0) && out.starts_with("seconds,"));
     let (code, _, err) = said(&["export", "mine.nilo", "--format", "parquet", "-o", "tables"]);
@@ -160,6 +191,36 @@ fn mpirun(lab: &Lab, ranks: u32) -> Command {
     let mut mpirun = launcher(lab, "mpirun");
     mpirun.args(["--allow-run-as-root", "--oversubscribe", "-n", &ranks.to_string()]);
     mpirun
+}
+
+/// Stands in for ssh: whoever is started with it believes to be on a host of that name.
+const AGENT: &str = "#!/bin/sh
+host=$1
+shift
+exec unshare --uts sh -c 'echo \"$0\" >/proc/sys/kernel/hostname; exec sh -c \"$1\"' \"$host\" \"$*\"
+";
+
+#[test]
+fn two_nodes_of_open_mpi_are_told_apart_and_each_is_sampled_once() {
+    use std::os::unix::fs::PermissionsExt as _;
+    if !has_mpi() {
+        return;
+    }
+    if nilometer_kernel::sys::limits::effective_uid() != 0 {
+        skip("root", "a host name of its own needs a UTS namespace");
+        return;
+    }
+    let lab = Lab::new();
+    let agent = lab.path("agent.sh");
+    std::fs::write(&agent, AGENT).expect("a script");
+    std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o700)).expect("chmod");
+    let mut ranks = mpirun(&lab, 4);
+    ranks.args(["--host", "alpha:2,beta:2", "--mca", "plm_rsh_agent"]).arg(&agent);
+    ranks.args(["--mca", "btl_tcp_if_include", "lo", "--mca", "oob_tcp_if_include", "lo"]);
+    ranks.args([nilo_binary(), "run", "--interval", "20ms", "--", python()]);
+    let output = finish(ranks.args([&py_program("rank_steps.py"), "3", "2", "60"]));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_two_nodes(&lab, &text(&output.stderr));
 }
 
 #[test]

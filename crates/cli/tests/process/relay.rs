@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::harness::{Dialogue, Lab, c_program, finish, nilo_binary, py_program, skip, text};
+use crate::harness::{Dialogue, Lab, c_program, finish, nilo_binary, py_program, text};
 use crate::onlooker::{KILL, has_ended, send, until};
 use crate::pty::Terminal;
 
@@ -131,13 +131,10 @@ fn progress_bars_are_steps() {
 
 #[test]
 fn bars_of_the_real_tqdm_are_steps() {
-    let known = finish(Command::new("python3").args(["-c", "import tqdm"]));
-    if !known.status.success() {
-        return skip("tqdm", "python3 cannot import it");
-    }
+    let Some(python) = nilometer_lab::environment(&["tools"]) else { return };
     let lab = Lab::new();
     let code = "import tqdm\nfor i in tqdm.tqdm(range(30), mininterval=0): pass";
-    let (shown, code) = in_terminal(&lab, "tqdm", &["python3", "-c", code]).end();
+    let (shown, code) = in_terminal(&lab, "tqdm", &[&python, "-c", code]).end();
     assert_eq!(code, 0);
     assert!(shown.contains("30/30"), "{shown:?}");
     assert_eq!(steps(&lab.report(&lab.path("run.nilo"))).into_iter().max(), Some(30));

@@ -1,7 +1,10 @@
 //! Limits on swap, with a small swap file and a small cgroup: the machine is never short of anything.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
 
 use crate::harness::{Lab, Run, c_program, finish, finish_child, skip, text};
 use crate::limited::Limited;
@@ -12,7 +15,9 @@ struct SwapFile(PathBuf);
 
 impl SwapFile {
     fn new() -> Result<Self, String> {
-        let path = PathBuf::from(format!("/var/tmp/nilo-test-{}.swap", std::process::id()));
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = PathBuf::from(format!("/var/tmp/nilo-test-{}-{number}.swap", std::process::id()));
         let file = Self(path);
         let path = file.0.display();
         for words in [
@@ -39,7 +44,7 @@ impl Drop for SwapFile {
     }
 }
 
-/// A hog of 220 MiB where only 128 fit without swap. The order of the fields is that of their end.
+/// A group where little fits without swap. The order of the fields is that of their end.
 struct Place {
     group: Limited,
     lab: Lab,
@@ -47,9 +52,27 @@ struct Place {
 }
 
 impl Place {
-    fn new() -> Result<Self, String> {
+    fn new(memory_mib: u64) -> Result<Self, String> {
         let swap = SwapFile::new()?;
-        Ok(Self { group: Limited::new(128, 360)?, lab: Lab::new(), _swap: swap })
+        Ok(Self { group: Limited::new(memory_mib, 360)?, lab: Lab::new(), _swap: swap })
+    }
+
+    /// Each of `runs` leaves a file of so many MiB in memory. The verdict, its screen, and the files are gone again.
+    fn leave_files(&self, runs: u64, mib: u64) -> (Output, Value) {
+        let name = format!("nilo-swap-test-{}-", std::process::id());
+        let program = c_program("remains.c").display().to_string();
+        let script = format!("exec {program} file {mib} /dev/shm/{name}$$");
+        let mut nilo = self.group.nilo(&self.lab, ["leak", "-o", "leak.nilo", "--json=verdict.json"]);
+        nilo.args(["--repeat", &runs.to_string(), "--", "sh", "-c", &script]).stdin(Stdio::null());
+        let output = finish(&mut nilo);
+        let left = std::fs::read_dir("/dev/shm").expect("/dev/shm").flatten().map(|entry| entry.path());
+        let left: Vec<PathBuf> = left.filter(|path| path.to_string_lossy().contains(&name)).collect();
+        for path in &left {
+            std::fs::remove_file(path).expect("ours");
+        }
+        assert_eq!(left.len() as u64, runs, "{}", text(&output.stderr));
+        let verdict = std::fs::read(self.lab.path("verdict.json")).expect("a verdict");
+        (output, serde_json::from_slice(&verdict).expect("JSON"))
     }
 
     fn run(&self, options: &[&str]) -> Run {
@@ -78,7 +101,7 @@ fn assert_ended_by(run: &Run, option: &str) {
 
 #[test]
 fn too_much_swap_ends_the_run() {
-    let place = match Place::new() {
+    let place = match Place::new(128) {
         Ok(place) => place,
         Err(reason) => return skip("swap-file", &reason),
     };
@@ -94,5 +117,33 @@ fn too_much_swap_ends_the_run() {
         "{:#}",
         run.report["system"]
     );
+    assert_eq!(place.group.oom_kills(), 0);
+}
+
+/// Eleven runs leave a file of 16 MiB each where 64 MiB fit: from the fifth on all of it is in swap.
+#[test]
+fn files_in_memory_that_went_to_swap_are_named_so() {
+    const FILE: u64 = 16 * MIB;
+    let place = match Place::new(64) {
+        Ok(place) => place,
+        Err(reason) => return skip("swap-file", &reason),
+    };
+    let (output, verdict) = place.leave_files(11, 16);
+    let screen = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{screen}");
+    assert_eq!(verdict["class"], "outlives the process", "{screen}");
+    let rate = verdict["rate_bytes_per_step"].as_f64().expect("a rate");
+    assert!((rate / FILE as f64 - 1.0).abs() < 0.01, "{rate}");
+    let places = verdict["places"].as_array().expect("places");
+    let named =
+        |what: &str| places.iter().find(|place| place["name"].as_str().is_some_and(|n| n.contains(what)));
+    assert!(named("/dev/shm/nilo-swap-test-").is_some(), "{places:#?}");
+    let in_swap = named("swap that no process has").unwrap_or_else(|| panic!("{places:#?}"));
+    let rate = in_swap["rate_bytes_per_step"].as_f64().expect("a rate");
+    assert!((rate / FILE as f64 - 1.0).abs() < 0.25, "{rate}");
+    let runs = verdict["runs"].as_array().expect("runs");
+    let later: i64 = runs[5..].iter().map(|run| run["left_in_swap_bytes"].as_i64().expect("bytes")).sum();
+    assert!((later as f64 / (6 * FILE) as f64 - 1.0).abs() < 0.15, "{runs:#?}");
+    assert!(screen.contains("moves it to swap") && screen.contains("in swap"), "{screen}");
     assert_eq!(place.group.oom_kills(), 0);
 }

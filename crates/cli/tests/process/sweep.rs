@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::harness::{Lab, finish, finish_child, py_program, text};
 use crate::schema::validate;
+use crate::watched::python;
 
 const MIB: f64 = 1_048_576.0;
 
@@ -128,6 +129,76 @@ fn the_largest_that_fits_is_found_and_has_run() {
     let (output, document) =
         sweep(&lab, &["--find", "batch=1..9", "--limit", "10M"], &["python3", &program, "{batch}"]);
     assert_eq!((output.status.code(), document["fits"]["largest"].clone()), (Some(1), Value::Null));
+}
+
+/// The coefficient of a term in the law of a figure.
+fn coefficient(document: &Value, metric: &str, term: &str) -> f64 {
+    let laws = document["groups"][0]["laws"].as_array().expect("laws");
+    let law = laws.iter().find(|law| law["metric"] == metric);
+    let law = law.unwrap_or_else(|| panic!("a law of {metric}: {laws:#?}"));
+    law["coefficients"][term].as_f64().unwrap_or_else(|| panic!("{term} of {law:#}"))
+}
+
+#[test]
+fn the_working_set_of_each_point_is_what_it_touches() {
+    let lab = Lab::new();
+    let program = py_program("touch.py");
+    let options = ["--set", "batch=16,32,64", "--wss=150ms"];
+    let (output, document) = sweep(&lab, &options, &[&python(), &program, "{batch}", "4"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    validate(nilometer_report::sweep::SCHEMA, &document);
+    // One MiB is touched for each unit of batch; the 60 MiB that nobody touches are in the peak only.
+    let per_batch = coefficient(&document, "wss", "batch");
+    assert!((per_batch / MIB - 1.0).abs() < 0.05, "{per_batch}");
+    for point in document["points"].as_array().expect("points") {
+        let batch = point["params"]["batch"].as_f64().expect("a batch");
+        let wss = point["metrics"]["wss"].as_f64().expect("a working set") / MIB;
+        assert!(wss >= batch * 0.95 && wss < batch + 8.0, "{batch} MiB and some of Python's own: {wss}");
+        assert!(point["peak_bytes"].as_f64().expect("a peak") / MIB > batch + 60.0, "{point:#}");
+    }
+    let screen = finish(&mut lab.nilo(["sweep", "touch.sweep"]));
+    let screen = text(&screen.stdout);
+    assert!(screen.contains(" wss ") && screen.contains("law      wss = "), "{screen}");
+    // Each run shows its windows again.
+    let pages = finish(&mut lab.nilo(["pages", "touch.sweep/003.batch=64.r1", "--json"]));
+    let pages: Value = serde_json::from_slice(&pages.stdout).expect("JSON");
+    assert_eq!((&pages["backend"], &pages["injects"]), (&"mappings".into(), &Value::Null));
+    assert!(pages["windows"].as_array().is_some_and(|windows| windows.len() >= 5), "{pages:#}");
+}
+
+#[test]
+fn categories_of_each_point_are_those_that_torch_counts() {
+    let Some(torch) = nilometer_lab::environment(&["torch-2.15"]) else { return };
+    let lab = Lab::new();
+    let program = py_program("torch_batch.py");
+    let (output, document) =
+        sweep(&lab, &["--set", "batch=2048,6144", "--allocs"], &[&torch, &program, "{batch}"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    validate(nilometer_report::sweep::SCHEMA, &document);
+    let mut saved = Vec::new();
+    for (place, point) in document["points"].as_array().expect("points").iter().enumerate() {
+        let batch = point["params"]["batch"].as_u64().expect("a batch");
+        let said = lab.path(&format!("torch_batch.sweep/{:03}.batch={batch}.r1.out", place + 1));
+        let said = fs::read_to_string(said).expect("its output");
+        let truth = |name: &str| {
+            let mut lines = said.lines();
+            lines.find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok()).expect(name)
+        };
+        // To the byte.
+        for (category, name) in
+            [("parameters", "parameters"), ("optimizer-state", "state"), ("activations", "saved")]
+        {
+            let found = point["metrics"][format!("category.{category}")].as_f64();
+            assert_eq!(found, Some(truth(name)), "{category}: {point:#}");
+        }
+        saved.push((batch as f64, truth("saved")));
+    }
+    let slope = (saved[1].1 - saved[0].1) / (saved[1].0 - saved[0].0);
+    let told = coefficient(&document, "category.activations", "batch");
+    assert!((told / slope - 1.0).abs() < 0.01, "{told} B per example, torch saves {slope}");
+    let screen = text(&finish(&mut lab.nilo(["sweep", "torch_batch.sweep"])).stdout);
+    assert!(screen.contains(" batch=2048  batch=6144  part"), "{screen}");
+    assert!(screen.contains("law      category.activations = "), "{screen}");
 }
 
 #[test]

@@ -13,6 +13,8 @@ use crate::watched::{MIB, Watched, assert_near, number_of, python};
 
 const ENTER_SCREEN: &str = "\x1b[?1049h";
 const LEAVE_SCREEN: &str = "\x1b[?1049l";
+const BEGIN_FRAME: &[u8] = b"\x1b[?2026h";
+const END_FRAME: &[u8] = b"\x1b[?2026l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
 
 /// A shell in a terminal, in which `nilo top` is started.
@@ -40,11 +42,16 @@ impl Session {
         self.until_shown("q quit");
     }
 
-    /// What stands on the screen now.
+    /// What stands on the screen now. As in a terminal that knows frames, one that is not whole is not shown.
     fn screen(&mut self) -> String {
         let shown = self.terminal.shown();
-        self.parser.process(&shown[self.fed..]);
-        self.fed = shown.len();
+        let last = |mark: &[u8]| shown.windows(mark.len()).rposition(|bytes| bytes == mark);
+        let whole = match (last(BEGIN_FRAME), last(END_FRAME)) {
+            (Some(begin), end) if end.is_none_or(|end| end < begin) => begin.max(self.fed),
+            _ => shown.len(),
+        };
+        self.parser.process(&shown[self.fed..whole]);
+        self.fed = whole;
         self.parser.screen().contents()
     }
 
@@ -87,6 +94,9 @@ impl Session {
         let shown = text(&self.terminal.shown());
         let (entered, left) = (shown.rfind(ENTER_SCREEN).expect("entered"), shown.rfind(LEAVE_SCREEN));
         assert!(left.is_some_and(|left| left > entered), "the other screen is left");
+        let frames =
+            |mark: &[u8]| shown.as_bytes().windows(mark.len()).filter(|bytes| *bytes == mark).count();
+        assert!(frames(BEGIN_FRAME) > 0 && frames(END_FRAME) >= frames(BEGIN_FRAME), "whole frames");
         assert!(shown.rfind(SHOW_CURSOR).is_some_and(|shown| shown > entered), "the cursor is shown");
         code
     }

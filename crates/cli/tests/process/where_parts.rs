@@ -2,7 +2,10 @@
 
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::harness::{Dialogue, Lab, py_program, skip, text};
+use crate::heap_target::numpy;
 use crate::heap_torch::python_with_torch;
 use crate::limited::Limited;
 use crate::watched::{MIB, assert_near, number_of, python};
@@ -48,6 +51,26 @@ fn what_an_optimizer_keeps_is_told_apart_to_the_byte() {
         assert_eq!(found, told, "{optimizer}");
         assert_eq!(target.end().status.code(), Some(0));
     }
+}
+
+#[test]
+fn mappings_of_a_library_have_its_name() {
+    let Some(numpy) = numpy() else { return };
+    let lab = Lab::new();
+    let mut program = Command::new(python());
+    program.arg(py_program("where_pool.py")).env("PYTHONPATH", numpy).env("OPENBLAS_NUM_THREADS", "1");
+    let mut target = Dialogue::start(&mut program);
+    let told = number_of(&target.line(), "pool");
+    assert!(told >= MIB, "{told}");
+    let found = document(&lab, &[&target.pid().to_string()]);
+    let parts = found["parts"].as_array().expect("parts");
+    let maps = parts.iter().find(|part| part["name"] == "other_maps").expect("other maps");
+    // Outside of `site-packages` the file's own name stands for the package.
+    let is_pool =
+        |row: &&Value| row["name"].as_str().is_some_and(|name| name.starts_with("held by libscipy_openblas"));
+    let named = maps["detail"].as_array().expect("details").iter().find(is_pool);
+    assert_eq!(number(named.unwrap_or_else(|| panic!("{maps:#}")), "bytes"), told);
+    assert_eq!(target.end().status.code(), Some(0));
 }
 
 /// A package whose module holds ten thousand texts, and a program that holds a buffer of its own.
@@ -105,7 +128,7 @@ fn a_tree_counted_once_is_what_its_cgroup_is_charged() {
     let charged = group.anonymous_bytes();
     let parts = found["tree"]["parts"].as_array().expect("parts");
     let of_files = ["code", "files", "shared_memory"];
-    let is_charged = |part: &&serde_json::Value| !of_files.iter().any(|name| part["name"] == *name);
+    let is_charged = |part: &&Value| !of_files.iter().any(|name| part["name"] == *name);
     let counted: u64 = parts.iter().filter(is_charged).map(|part| number(part, "pss_bytes")).sum();
     assert!(charged > 64 * MIB, "{charged}");
     assert_near("the tree", counted, charged, charged / 100);

@@ -25,24 +25,28 @@ static long ran(int fd) {
     return on + waiting;
 }
 
+// A call that took longer than this is worth a look at what it did with the time.
+enum { LONG_NS = 1000000, BETWEEN_LOOKS = 16 };
+
 static void *pace(void *unused) {
     int fd = open("/proc/thread-self/schedstat", O_RDONLY);
     void *held[64] = {0};
-    long own = 0, made = 0;
+    long own = 0, made = 0, looked = now(), had_run = ran(fd);
     while (!over) {
         for (int i = 0; i < 2000; i++, made++) {
-            free(held[i & 63]);
-            int looks = i % 8 == 0; // the look is a system call; between two looks there are eight chances to stall
-            long before = looks ? ran(fd) : 0, start = looks ? now() : 0;
-            for (int k = 0; k < (looks ? 8 : 1); k++) {
-                void *block = malloc(100 + i);
-                __asm__ volatile("" ::"r"(block) : "memory");
-                if (k) free(held[i & 63]);
-                held[i & 63] = block;
+            void **place = &held[i & 63];
+            for (int call = 0; call < 2; call++) {
+                long start = now();
+                if (call) *place = malloc(100 + i);
+                else free(*place);
+                __asm__ volatile("" ::"r"(*place) : "memory");
+                int is_long = now() - start > LONG_NS;
+                if (!is_long && i % BETWEEN_LOOKS) continue;
+                long at = now(), run = ran(fd);
+                long slept = at - looked - (run - had_run);
+                if (is_long && slept > own) own = slept;
+                looked = at, had_run = run;
             }
-            if (!looks) continue;
-            long slept = now() - start - (ran(fd) - before);
-            if (slept > own) own = slept;
         }
     }
     long seen = __atomic_load_n(&longest, __ATOMIC_SEQ_CST);

@@ -48,6 +48,13 @@ static void *touch(void *unused)
 
 static void map(size_t bytes, const char *how)
 {
+	if (!strncmp(how, "lazy:", 5)) { /* a file of which nothing is mapped yet */
+		base = mmap(0, bytes, PROT_READ, MAP_SHARED, open(how + 5, O_RDONLY), 0);
+		if (base == MAP_FAILED)
+			exit(3);
+		printf("mapped %lu\n", (unsigned long)base);
+		return;
+	}
 	int shared = !strcmp(how, "shared"), file = how[0] == '/';
 	int fd = file ? open(how, O_RDWR) : -1;
 	int flags = (shared || file ? MAP_SHARED : MAP_PRIVATE) | (file ? 0 : MAP_ANONYMOUS);

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
+# What a step read is gone when it returns, not some time later on another thread.
+jax.config.update("jax_cpu_enable_async_dispatch", False)
 key = jax.random.PRNGKey(0)
 sizes = [512, 1024, 1024, 10]
 params = [{"w": jax.random.normal(key, (a, b)) * 0.05, "b": jnp.zeros(b)} for a, b in zip(sizes, sizes[1:])]

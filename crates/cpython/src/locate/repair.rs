@@ -25,6 +25,13 @@ pub fn roots<M: Memory + ?Sized>(memory: &M, layout: &mut Layout, interpreter: u
     found.interpreter.sysdict = search(is_sys)?;
     found.interpreter.builtins = search(is_builtins)?;
     read_roots(&Reader::new(memory, &found), interpreter)?;
+    let places = |layout: &Layout| {
+        let offsets = &layout.interpreter;
+        (offsets.modules, offsets.sysdict, offsets.builtins)
+    };
+    if places(&found) == places(layout) {
+        return None; // nothing has moved: they were being changed a moment ago
+    }
     *layout = found;
     Some(
         "this release keeps its table of modules elsewhere than those known; it was found by search"

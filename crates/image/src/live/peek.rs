@@ -247,6 +247,10 @@ fn by_page(address: u64, length: usize) -> impl Iterator<Item = Range<u64>> {
 }
 
 impl Memory for Peek {
+    fn is_still(&self) -> bool {
+        false
+    }
+
     fn read(&self, address: u64, into: &mut [u8]) -> Option<()> {
         let end = address.checked_add(into.len() as u64)?;
         if into.len() > LARGE && self.resident().holds(&(address..end)) {

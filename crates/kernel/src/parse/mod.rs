@@ -10,6 +10,7 @@ pub mod last_pid;
 pub mod maps;
 pub mod mountinfo;
 pub mod pressure;
+pub mod running;
 pub mod scan;
 pub mod smaps;
 pub mod stat;

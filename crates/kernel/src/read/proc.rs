@@ -13,7 +13,7 @@ use crate::parse::smaps::{self, Rollup, Usage};
 use crate::parse::stat::{self, Stat};
 use crate::parse::statm::{self, Statm};
 use crate::parse::status::{self, Status};
-use crate::parse::{environ, last_pid, scan};
+use crate::parse::{environ, last_pid, running, scan};
 
 /// Longest command line or environment that is read; both may be megabytes.
 const LONGEST_LIST: usize = 1 << 20;
@@ -174,6 +174,14 @@ impl Proc {
         Ok(entries.flatten().filter_map(|e| whole_number(e.file_name().as_bytes())).collect())
     }
 
+    /// What all processes that are visible here have in swap (`VmSwap`, since Linux 2.6.34). Pages that two of them
+    /// share are counted twice; shared memory is none of it.
+    pub fn read_swap_kib(&self, buffer: &mut Vec<u8>) -> u64 {
+        let pids = self.list_pids().unwrap_or_default();
+        let of = |pid| self.read_status(pid, buffer).ok()?.vm_swap_kib;
+        pids.into_iter().filter_map(of).fold(0, u64::saturating_add)
+    }
+
     /// The threads of a process.
     pub fn list_threads(&self, pid: i32) -> Result<Vec<i32>, Error> {
         let path = self.file(pid, "task");
@@ -186,6 +194,11 @@ impl Proc {
         // The first (with `CONFIG_CHECKPOINT_RESTORE`) is cheaper: the other adds up the queues of all processors.
         let open = |name| KeptFile::open(self.root.join(name)).ok();
         open("sys/kernel/ns_last_pid").or_else(|| open("loadavg")).map(LastPid)
+    }
+
+    /// How many threads want to run; `None` where the file is hidden.
+    pub fn open_running(&self) -> Option<Running> {
+        KeptFile::open(self.root.join("loadavg")).ok().map(Running)
     }
 }
 
@@ -204,6 +217,16 @@ pub struct LastPid(KeptFile);
 impl LastPid {
     pub fn read(&self) -> Option<i32> {
         self.0.read_start(&mut [0; 64]).ok().and_then(last_pid::parse)
+    }
+}
+
+/// `/proc/loadavg`, kept open.
+#[derive(Debug)]
+pub struct Running(KeptFile);
+
+impl Running {
+    pub fn read(&self) -> Option<u64> {
+        self.0.read_start(&mut [0; 64]).ok().and_then(running::parse)
     }
 }
 

@@ -110,7 +110,7 @@ pub fn list_shared_files(directory: &Path) -> BTreeMap<PathBuf, SharedFile> {
         .collect()
 }
 
-/// System V segments by id, with their resident bytes (`/proc/sysvipc/shm`).
+/// System V segments by id, with their bytes in memory and in swap (`/proc/sysvipc/shm`, since Linux 2.6.36).
 pub fn read_sysv_segments(proc_root: &Path) -> BTreeMap<u64, u64> {
     let mut buffer = Vec::new();
     let Ok(length) = read_once(&proc_root.join("sysvipc/shm"), &mut buffer) else { return BTreeMap::new() };
@@ -118,7 +118,8 @@ pub fn read_sysv_segments(proc_root: &Path) -> BTreeMap<u64, u64> {
         .skip(1)
         .filter_map(|line| {
             let words: Vec<_> = scan::words(line).collect();
-            Some((scan::number(words.get(1)?)?, scan::number(words.get(14)?)?))
+            let swapped = words.get(15).and_then(|word| scan::number(word)).unwrap_or(0);
+            Some((scan::number(words.get(1)?)?, scan::number(words.get(14)?)?.saturating_add(swapped)))
         })
         .collect()
 }

@@ -59,6 +59,8 @@ fn title(allocs: &Allocs) -> String {
         By::Line => "line",
         By::Library => "library",
         By::Function => "function",
+        By::Owner => "line of its own code",
+        By::Type => "type of allocator",
     };
     format!("{}, by {by}", what(allocs.what))
 }

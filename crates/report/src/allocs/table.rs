@@ -95,6 +95,8 @@ fn name_head(by: By) -> &'static str {
     match by {
         By::Line => "line",
         By::Library => "library",
+        By::Owner => "owner",
+        By::Type => "type",
         By::Function | By::Stack | By::Category => "function",
     }
 }

@@ -4,9 +4,10 @@ use nilometer_analysis::compare::{Comparison, Versus};
 
 use super::Page;
 use super::markup::{self, Markup};
-use super::view::{Badge, View};
+use super::view::{Badge, View, figure as picture};
 use crate::compare::{facts, movement, row, site_text, steps_line, verdict};
 use crate::figure;
+use crate::plot;
 use crate::text;
 use nilometer_analysis::metric::Unit;
 
@@ -18,7 +19,15 @@ pub(super) fn view(page: &Page<'_>) -> View {
         return View::absent("compare", QUESTION, "there is no other run beside it", &command);
     };
     let sentence = sentence(comparison, other);
-    let body = [changes(other), steps(other), sites(other), kinds(other), notes(other)];
+    let body = [
+        curves(comparison, other),
+        parts(other),
+        changes(other),
+        steps(other),
+        sites(other),
+        kinds(other),
+        notes(other),
+    ];
     View {
         id: "compare",
         question: QUESTION,
@@ -45,6 +54,18 @@ fn sentence(comparison: &Comparison, other: &Versus) -> String {
         },
     );
     format!("{} → {}: {peak}. They differ in {}.", comparison.base, other.name, facts(&other.facts).text)
+}
+
+/// By step where both sides have steps, else by time; the script offers both.
+fn curves(comparison: &Comparison, other: &Versus) -> Markup {
+    let pair = other.courses.first();
+    let scene = pair.and_then(|pair| plot::course(pair, (&comparison.base, &other.name), plot::SIZE));
+    scene.map(|scene| picture("chart-compare", Some(&scene))).unwrap_or_default()
+}
+
+fn parts(other: &Versus) -> Markup {
+    let scene = other.parts.as_ref().and_then(|parts| plot::differences(parts, plot::SIZE));
+    scene.map(|scene| picture("chart-parts", Some(&scene))).unwrap_or_default()
 }
 
 fn changes(other: &Versus) -> Markup {

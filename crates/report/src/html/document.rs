@@ -1,31 +1,58 @@
 //! The numbers behind the pictures, for the script: columns instead of rows, sizes in KiB, differences instead of values.
 //!
 //! `web/src/model.ts` reads it; both ends change together. Names are escaped as on the terminal: a script shows text as it is.
+//! What is large is written as it is, without a tree of values in between.
 
 use std::collections::HashMap;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use nilometer_analysis::Run;
-use nilometer_analysis::allocs::model::{Frame, FrameKind};
+use nilometer_analysis::allocs::model::{Allocator, Allocs, Frame, FrameKind, Moments};
+use nilometer_analysis::compare::Versus;
+use nilometer_analysis::compare::course::{Axis, Pair};
 use nilometer_analysis::ledger::Line;
 use nilometer_analysis::ledger::run::Ledgers;
 use nilometer_analysis::model::Series;
-use nilometer_analysis::pages::Pages;
-use nilometer_analysis::pages::model::PictureRow;
+use nilometer_analysis::pages::model::{Picture, PictureRow};
+use nilometer_analysis::rank::strip::Strip;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Page;
 use crate::ledger::line_name;
 use crate::plot;
+use crate::rank::of_one_recording;
 use crate::stacks::{FIGURES, Stacks};
 use crate::text;
 
 const VERSION: u32 = 1;
 const STEPS: usize = 4_096;
 const EVENTS: usize = 500;
+/// As many rows as a screen has pixels.
+const RANK_ROWS: usize = 1_024;
 
-pub(super) fn document(page: &Page<'_>, stacks: Option<&Stacks>) -> Value {
+/// All of it.
+#[derive(Debug, Serialize)]
+pub(super) struct Document {
+    #[serde(flatten)]
+    small: Value,
+    allocs: Option<Allocations>,
+    pages: Option<Map>,
+    ranks: Option<Map>,
+}
+
+pub(super) fn document(page: &Page<'_>, stacks: Option<&Stacks>) -> Document {
+    let allocs = page.allocs.zip(stacks);
+    Document {
+        small: small(page),
+        allocs: allocs.map(|(allocs, stacks)| allocations(allocs, stacks)),
+        pages: page.pages.map(|pages| map(&pages.picture, 0)),
+        ranks: ranks(page),
+    }
+}
+
+fn small(page: &Page<'_>) -> Value {
     let run = page.run;
     json!({
         "version": VERSION,
@@ -45,16 +72,48 @@ pub(super) fn document(page: &Page<'_>, stacks: Option<&Stacks>) -> Value {
         "leak": page.leak.map(|leak| json!({
             "from": leak.window.from_s, "grows": leak.class.is_leak(),
         })),
-        "allocs": page.allocs.zip(stacks).map(|(allocs, stacks)| {
-            allocations(stacks, allocs.growth_bytes_per_step.is_some(), allocs.peak.at_s)
-        }),
-        "pages": page.pages.map(page_map),
+        "compare": page.comparison.and_then(|all| Some(courses(&all.base, all.others.first()?))),
     })
 }
 
-/// One byte a cell, row by row: 0 where nothing is resident, then from 1 (not touched) to 255 (all of it).
-fn page_map(pages: &Pages) -> Value {
-    let picture = &pages.picture;
+/// The curves of two sides: first value and differences, as everywhere.
+fn courses(base: &str, other: &Versus) -> Value {
+    let pair = |pair: &Pair| {
+        let side = |points: &[(f64, f64)]| {
+            json!({
+                "x": points.iter().map(|point| millis(point.0)).collect::<Vec<_>>(),
+                "kib": differences(points.iter().map(|point| kib(point.1.max(0.0) as u64))),
+            })
+        };
+        json!({ "by": if pair.axis == Axis::Step { "step" } else { "time" }, "base": side(&pair.base), "other": side(&pair.other) })
+    };
+    json!({
+        "base": text::escape(base),
+        "other": text::escape(&other.name),
+        "pairs": other.courses.iter().map(pair).collect::<Vec<_>>(),
+    })
+}
+
+/// Time to the right, one byte a cell, row by row.
+#[derive(Debug, Serialize)]
+struct Map {
+    times: Vec<f64>,
+    end: f64,
+    names: Vec<String>,
+    sizes: Vec<u64>,
+    /// What a full cell stands for; 0 where it is a share of its row.
+    full: u64,
+    cells: String,
+}
+
+fn ranks(page: &Page<'_>) -> Option<Map> {
+    let outer = of_one_recording(page.run);
+    let strip = Strip::of(page.job.or(outer.as_ref())?, RANK_ROWS)?;
+    Some(map(&strip.picture, strip.full_bytes))
+}
+
+/// 0 where there is nothing, then from 1 (none of it) to 255 (all of it).
+fn map(picture: &Picture, full: u64) -> Map {
     let columns = picture.times_s.len();
     let level = |row: &PictureRow, column: usize| match row.levels.get(column).copied().flatten() {
         None => 0,
@@ -62,13 +121,14 @@ fn page_map(pages: &Pages) -> Value {
     };
     let rows = picture.rows.iter();
     let cells: Vec<u8> = rows.flat_map(|row| (0..columns).map(move |column| level(row, column))).collect();
-    json!({
-        "times": picture.times_s.iter().map(|at_s| millis(*at_s)).collect::<Vec<_>>(),
-        "end": millis(picture.end_s),
-        "names": picture.rows.iter().map(|row| text::escape(&row.name)).collect::<Vec<_>>(),
-        "sizes": picture.rows.iter().map(|row| row.bytes).collect::<Vec<_>>(),
-        "cells": BASE64_STANDARD.encode(cells),
-    })
+    Map {
+        times: picture.times_s.iter().map(|at_s| millis(*at_s)).collect(),
+        end: millis(picture.end_s),
+        names: picture.rows.iter().map(|row| text::escape(&row.name)).collect(),
+        sizes: picture.rows.iter().map(|row| row.bytes).collect(),
+        full,
+        cells: BASE64_STANDARD.encode(cells),
+    }
 }
 
 /// First value, then differences: small numbers are short.
@@ -149,7 +209,43 @@ impl Strings {
     }
 }
 
-fn allocations(stacks: &Stacks, has_growth: bool, peak_at: f64) -> Value {
+/// Stacks as columns: nodes in preorder, their ends with all figures.
+#[derive(Debug, Serialize)]
+struct Allocations {
+    strings: Vec<String>,
+    /// Function, file, line, library, kind.
+    frames: Vec<(usize, usize, u32, usize, u8)>,
+    /// How far back the parent is: mostly one.
+    parent: Vec<u32>,
+    frame: Vec<u32>,
+    ends: Vec<i64>,
+    /// Who handed it out, of each end.
+    types: Vec<u8>,
+    type_names: Vec<&'static str>,
+    own: Vec<Vec<i64>>,
+    growth: bool,
+    moments: AtSteps,
+}
+
+/// What was live at the steps that were kept.
+#[derive(Debug, Serialize)]
+struct AtSteps {
+    peak_at: f64,
+    stride: u64,
+    step: Vec<i64>,
+    at: Vec<f64>,
+    live: Vec<i64>,
+    curve_at: Vec<f64>,
+    curve_kib: Vec<i64>,
+    /// Nodes whose stacks had something at a step, and how much at each.
+    nodes: Vec<i64>,
+    types: Vec<u8>,
+    bytes: Vec<Vec<i64>>,
+}
+
+const ALLOCATORS: [Allocator; 3] = [Allocator::Malloc, Allocator::Python, Allocator::Mapping];
+
+fn allocations(allocs: &Allocs, stacks: &Stacks) -> Allocations {
     let mut strings = Strings::default();
     strings.number("");
     let mut frame = |frame: &Frame| {
@@ -158,33 +254,49 @@ fn allocations(stacks: &Stacks, has_growth: bool, peak_at: f64) -> Value {
             FrameKind::Native => 1,
             FrameKind::Note => 2,
         };
-        json!([
+        (
             strings.number(&frame.function),
             strings.number(frame.file.as_deref().unwrap_or("")),
             frame.line.unwrap_or(0),
             strings.number(frame.library.as_deref().unwrap_or("")),
             kind,
-        ])
+        )
     };
-    let frames: Vec<Value> = stacks.frames.iter().map(|one| frame(one)).collect();
+    let frames = stacks.frames.iter().map(|one| frame(one)).collect();
     let nodes = || stacks.nodes.iter().skip(1);
-    let ends: Vec<usize> = (0..stacks.nodes.len())
-        .filter(|node| stacks.nodes[*node].own.iter().any(|value| *value != 0.0))
-        .collect();
-    let own = |figure: usize| {
-        ends.iter().map(|node| stacks.nodes[*node].own[figure].round() as i64).collect::<Vec<_>>()
-    };
-    json!({
-        "strings": strings.all,
-        "frames": frames,
-        // How far back the parent is: mostly one.
-        "parent": nodes().zip(1..).map(|(node, index): (_, u32)| index - node.parent).collect::<Vec<_>>(),
-        "frame": nodes().map(|node| node.frame).collect::<Vec<_>>(),
-        "ends": differences(ends.iter().map(|node| *node as i64)),
-        "own": (0..FIGURES).map(own).collect::<Vec<_>>(),
-        "growth": has_growth,
-        "peak_at": peak_at,
-    })
+    let own = |figure: usize| stacks.ends.iter().map(|end| end.own[figure].round() as i64).collect();
+    Allocations {
+        strings: strings.all,
+        frames,
+        parent: nodes().zip(1..).map(|(node, index): (_, u32)| index - node.parent).collect(),
+        frame: nodes().map(|node| node.frame).collect(),
+        ends: differences(stacks.ends.iter().map(|end| i64::from(end.node))),
+        types: stacks.ends.iter().map(|end| end.allocator as u8).collect(),
+        type_names: ALLOCATORS.map(Allocator::words).to_vec(),
+        own: (0..FIGURES).map(own).collect(),
+        growth: allocs.growth_bytes_per_step.is_some(),
+        moments: at_steps(&allocs.moments, stacks),
+    }
+}
+
+fn at_steps(moments: &Moments, stacks: &Stacks) -> AtSteps {
+    let whole = |bytes: u64| bytes.min(i64::MAX as u64 / 2) as i64;
+    AtSteps {
+        peak_at: millis(moments.peak_at_s),
+        stride: moments.stride,
+        step: differences(moments.steps.iter().map(|step| step.step as i64)),
+        at: moments.steps.iter().map(|step| millis(step.at_s)).collect(),
+        live: differences(moments.steps.iter().map(|step| whole(step.live_bytes))),
+        curve_at: moments.curve.iter().map(|(at_s, _)| millis(*at_s)).collect(),
+        curve_kib: differences(moments.curve.iter().map(|(_, bytes)| kib(*bytes))),
+        nodes: differences(stacks.series.iter().map(|(node, ..)| i64::from(*node))),
+        types: stacks.series.iter().map(|(_, allocator, _)| *allocator as u8).collect(),
+        bytes: stacks
+            .series
+            .iter()
+            .map(|(.., bytes)| differences(bytes.iter().map(|it| whole(*it))))
+            .collect(),
+    }
 }
 
 #[cfg(test)]

@@ -40,9 +40,12 @@ impl Markup {
     }
 
     /// A JSON document for the script: no tag can end it early.
-    pub fn json(id: &'static str, document: &serde_json::Value) -> Self {
-        let json = document.to_string().replace('<', "\\u003c");
-        Self(format!("<script type=\"application/json\" id=\"{id}\">{json}</script>"))
+    pub fn json(id: &'static str, document: &impl serde::Serialize) -> Self {
+        let mut out = Inside(format!("<script type=\"application/json\" id=\"{id}\">").into_bytes());
+        // Writing to memory does not fail, and our documents have text for keys.
+        let _ = serde_json::to_writer(&mut out, document);
+        out.0.extend_from_slice(b"</script>");
+        Self(String::from_utf8(out.0).unwrap_or_default())
     }
 
     /// A part of the bundle: ours, and written by no target.
@@ -61,9 +64,24 @@ impl Markup {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
 
-    pub(super) fn into_string(self) -> String {
-        self.0
+/// JSON on its way into an element: outside of texts it has no `<`, and within them it may be told by number.
+struct Inside(Vec<u8>);
+
+impl std::io::Write for Inside {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        for (number, piece) in bytes.split(|byte| *byte == b'<').enumerate() {
+            if number > 0 {
+                self.0.extend_from_slice(b"\\u003c");
+            }
+            self.0.extend_from_slice(piece);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

@@ -31,6 +31,7 @@ use nilometer_analysis::rank::Job;
 use nilometer_analysis::sweep::model::Sweep;
 
 use crate::stacks::Stacks;
+use markup::Markup;
 use view::View;
 
 /// What a page is made of; only the run is always there.
@@ -60,7 +61,9 @@ impl Page<'_> {
 const MOST_NODES: usize = 400_000;
 
 pub fn render(page: &Page<'_>) -> String {
-    let stacks = page.allocs.map(|allocs| Stacks::new(&allocs.sites, &allocs.rest, MOST_NODES));
+    let stacks = page
+        .allocs
+        .map(|allocs| Stacks::with_moments(&allocs.sites, &allocs.rest, &allocs.moments, MOST_NODES));
     let views: Vec<View> = vec![
         run::view(page),
         ledger::view(page),
@@ -73,6 +76,7 @@ pub fn render(page: &Page<'_>) -> String {
         compare::view(page),
         method::view(page),
     ];
-    let document = document::document(page, stacks.as_ref());
-    shell::render(page.run, verdict::strip(page), &views, &document)
+    let data = Markup::json("data", &document::document(page, stacks.as_ref()));
+    drop(stacks);
+    shell::render(page.run, verdict::strip(page), &views, data)
 }

@@ -32,6 +32,7 @@ pub(super) fn view(page: &Page<'_>) -> View {
     let body = [
         figure("chart-pages", plot::heat(pages, plot::SIZE).as_ref()),
         figure("chart-wss", plot::working_set(pages, plot::SIZE).as_ref()),
+        misses(pages),
         Markup::element("dl", &[("class", "findings")], findings),
         owners(pages),
         windows(pages),
@@ -43,6 +44,15 @@ pub(super) fn view(page: &Page<'_>) -> View {
         badge,
         body: body.into_iter().collect(),
     }
+}
+
+/// The curve, or why there is none.
+fn misses(pages: &Pages) -> Markup {
+    if let Some(scene) = plot::misses(pages, plot::SIZE) {
+        return figure("chart-misses", Some(&scene));
+    }
+    let why = pages.reuse_why_not.as_deref().unwrap_or("nothing was touched twice");
+    Markup::tagged("p", &[("class", "faint")], &format!("No curve of misses: {why}."))
 }
 
 fn owners(pages: &Pages) -> Markup {

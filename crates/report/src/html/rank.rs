@@ -4,7 +4,8 @@ use nilometer_analysis::rank::Job;
 
 use super::Page;
 use super::markup::{self, Markup};
-use super::view::{Badge, View};
+use super::view::{Badge, View, figure};
+use crate::plot;
 use crate::rank::{cells, heads, of_one_recording, sentence, shown};
 use crate::text;
 
@@ -26,8 +27,14 @@ pub(super) fn view(page: &Page<'_>) -> View {
         question: QUESTION,
         sentence: format!("{}.", sentence(job)),
         badge: Badge::Measured,
-        body: table(job),
+        body: [strip(job), table(job)].into_iter().collect(),
     }
+}
+
+/// Who had how much when.
+fn strip(job: &Job) -> Markup {
+    let scene = plot::ranks(job, plot::SIZE);
+    scene.map(|scene| figure("chart-ranks", Some(&scene))).unwrap_or_default()
 }
 
 fn table(job: &Job) -> Markup {

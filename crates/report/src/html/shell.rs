@@ -5,7 +5,6 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use nilometer_analysis::Run;
-use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::markup::Markup;
@@ -16,25 +15,25 @@ use crate::text;
 pub(super) const SCRIPT: &str = include_str!("../../../../web/dist/report.js");
 pub(super) const STYLE: &str = include_str!("../../../../web/dist/report.css");
 
-pub(super) fn render(run: &Run, strip: Markup, views: &[View], document: &Value) -> String {
+pub(super) fn render(run: &Run, strip: Markup, views: &[View], data: Markup) -> String {
     let command = text::escape(&run.command.join(" "));
     let title = Markup::tagged("title", &[], &format!("nilo: {command}"));
-    let body = [
-        header(run, views),
-        Markup::element("main", &[], std::iter::once(strip).chain(views.iter().map(View::render)).collect()),
-        Markup::json("data", document),
-        Markup::bundled("script", SCRIPT),
-    ];
-    let body = Markup::element("body", &[], body.into_iter().collect()).into_string();
-    format!(
+    let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" content=\"nilo\">\n{}\n{}\n</head>\n{body}\n</html>\n",
+         <meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" content=\"nilo\">\n{}\n{}\n</head>\n<body>",
         policy(),
         title.as_str(),
         Markup::bundled("style", STYLE).as_str(),
-    )
+    );
+    let main = std::iter::once(strip).chain(views.iter().map(View::render)).collect();
+    for piece in
+        [header(run, views), Markup::element("main", &[], main), data, Markup::bundled("script", SCRIPT)]
+    {
+        page.push_str(piece.as_str());
+    }
+    page + "</body>\n</html>\n"
 }
 
 fn policy() -> String {

@@ -1,12 +1,21 @@
 //! Which setting fits.
 
+use nilometer_analysis::sweep::model::Sweep;
+
 use super::Page;
 use super::markup::{self, Markup};
 use super::view::{Badge, View, figure};
 use crate::plot;
-use crate::sweep::{cells, group_lines, heads};
+use crate::sweep::{cells, group_lines, heads, part};
 
 const QUESTION: &str = "Which batch size fits?";
+
+/// What the memory of each parameter set is made of, where that was recorded.
+fn parts(sweep: &Sweep) -> Markup {
+    let Some((heads, rows)) = part::cells(sweep) else { return Markup::default() };
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    markup::table(&heads, &rows, heads.len().saturating_sub(1))
+}
 
 pub(super) fn view(page: &Page<'_>) -> View {
     let Some(sweep) = page.sweep else {
@@ -36,6 +45,7 @@ pub(super) fn view(page: &Page<'_>) -> View {
         figure("chart-sweep", plot::sweep(sweep, plot::SIZE).as_ref()),
         Markup::element("dl", &[("class", "findings")], findings),
         markup::table(&heads, &rows, heads.len().saturating_sub(1)),
+        parts(sweep),
     ];
     View {
         id: "sweep",

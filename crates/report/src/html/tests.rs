@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use nilometer_analysis::Run;
 use nilometer_analysis::allocs::model::{Allocs, Amounts, Frame, FrameKind, Site};
+use nilometer_analysis::compare::{Side, compare};
 use nilometer_analysis::model::{
-    Curve, Device, Event, MadeOf, Mapping, Note, Part, Phase, Point, ProcessSeries, Series,
+    Curve, Device, Event, GrowthClass, MadeOf, Mapping, Note, Part, Phase, Point, ProcessSeries, Series,
 };
 
 use super::{Page, render};
@@ -14,8 +15,8 @@ use crate::tests::example::{killed, leaking};
 const HOSTILE: &str =
     "\"'><img src=x onerror=alert(1)></script><script>alert(2)</script><!--\u{202e}\u{1b}[31m]]>";
 
-fn page(run: &Run) -> String {
-    render(&Page {
+fn nothing_but(run: &Run) -> Page<'_> {
+    Page {
         run,
         leak: None,
         allocs: None,
@@ -24,7 +25,11 @@ fn page(run: &Run) -> String {
         pages: None,
         job: None,
         redacted: false,
-    })
+    }
+}
+
+fn page(run: &Run) -> String {
+    render(&nothing_but(run))
 }
 
 /// What a reader sees of one element, tags taken out.
@@ -154,19 +159,21 @@ fn hostile_allocs() -> Allocs {
         inlined: false,
     };
     let amounts = Amounts { peak_bytes: 1 << 20, count: 1, ..Amounts::default() };
-    let site = Site { stack: vec![Arc::new(frame)], cut: false, amounts };
+    let site = Site { stack: vec![Arc::new(frame)], amounts, ..Site::default() };
     Allocs { sites: vec![site], sites_seen: 1, quality: vec![HOSTILE.into()], ..Allocs::default() }
 }
 
 #[test]
 fn no_name_becomes_markup() {
     let (run, allocs) = (hostile(), hostile_allocs());
+    let side = || Side::of_runs(HOSTILE, vec![(HOSTILE.into(), HOSTILE.into())], vec![hostile()]);
+    let comparison = compare(&side(), &[side()], &[]);
     let mut page = render(&Page {
         run: &run,
         leak: None,
         allocs: Some(&allocs),
         sweep: None,
-        comparison: None,
+        comparison: Some(&comparison),
         pages: None,
         job: None,
         redacted: false,
@@ -200,6 +207,21 @@ fn redacted_pages_keep_secrets() {
     let redacted = page(&run);
     assert!(!redacted.contains(secret) && !redacted.contains("/home/ada"), "a secret is left");
     assert!(redacted.contains("peak"));
+}
+
+#[test]
+fn a_thousand_ranks_are_a_light_page() {
+    use crate::rank::tests::{job, ranked};
+    let ranks = (0..1_000).map(|rank| {
+        let mut row = ranked(rank, GrowthClass::Flat, 0.0);
+        row.course = (0..256).map(|n| (f64::from(n) / 25.0, (200 + rank) << 20)).collect();
+        row
+    });
+    let (run, job) = (leaking(), job(ranks.collect()));
+    let alone = page(&run).len();
+    let page = render(&Page { job: Some(&job), ..nothing_but(&run) });
+    assert!(page.contains("id=\"chart-ranks\"") && page.contains("rank 999\""), "a row for each");
+    assert!(page.len() - alone < 1 << 20, "{} bytes more", page.len() - alone);
 }
 
 #[test]

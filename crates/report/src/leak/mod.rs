@@ -149,6 +149,7 @@ pub(crate) fn place_sentence(place: &Place, per: Per) -> String {
     let share = place.share.filter(|share| *share > 0.0 && place.depth != Depth::Machine);
     let share = share.map(|share| format!(" ({})", text::percent(share.min(1.0)))).unwrap_or_default();
     let path = place.path.as_ref().map(|path| format!(" · {path}")).unwrap_or_default();
+    let path = place.category.as_ref().map(|category| format!(" · {category}")).unwrap_or_default() + &path;
     let what = match place.depth {
         Depth::Machine => "left on the machine:",
         Depth::Process => "process",
@@ -196,20 +197,25 @@ fn runs(runs: &[RepeatedRun], style: &Style) -> String {
     if runs.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(&["run", "start", "took", "exit", "peak", "machine", "left by name"]);
+    let swapped = runs.iter().any(|run| run.left_in_swap_bytes.is_some_and(|bytes| bytes != 0));
+    let mut heads = vec!["run", "start", "took", "exit", "peak", "machine", "in swap", "left by name"];
+    heads.retain(|head| swapped || *head != "in swap");
+    let mut table = Table::new(&heads);
     let stride = runs.len().div_ceil(RUNS).max(1);
     for run in runs.iter().step_by(stride) {
-        table.row(vec![
+        let change = |bytes: Option<i64>| bytes.map_or_else(|| "-".into(), text::signed_bytes);
+        let mut cells = vec![
             text::count(run.n),
             text::duration(run.start_s),
             text::duration(run.seconds),
             run.exit.to_string(),
             run.peak_bytes.map_or_else(|| "-".into(), text::bytes),
-            run.left_behind_bytes.map_or_else(|| "-".into(), text::signed_bytes),
-            run.remains
-                .as_ref()
-                .map_or_else(|| "-".into(), |what| format!("{} {what}", text::bytes(run.remains_bytes))),
-        ]);
+            change(run.left_behind_bytes),
+        ];
+        cells.extend(swapped.then(|| change(run.left_in_swap_bytes)));
+        let named = |what: &String| format!("{} {what}", text::bytes(run.remains_bytes));
+        cells.push(run.remains.as_ref().map_or_else(|| "-".into(), named));
+        table.row(cells);
     }
     let shown = runs.len().div_ceil(stride);
     let title = format!("Runs ({shown} of {})", text::count(runs.len() as u64));

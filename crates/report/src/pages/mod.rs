@@ -16,6 +16,8 @@ use crate::text;
 /// Windows that are listed by themselves.
 const MOST_WINDOWS: usize = 12;
 const MOST_OWNERS: usize = 14;
+/// Pages that may only look touched are worth a line from this share of the window on.
+const WORTH_TELLING: f64 = 0.01;
 /// Owners named in a line about cold bytes.
 const MOST_NAMED: usize = 3;
 
@@ -65,6 +67,7 @@ pub(crate) fn lines(pages: &Pages) -> Vec<Line> {
     let mut lines = vec![Line::new("seen", way(pages)), Line::new("covers", covers(pages))];
     lines.extend(pages.injects.clone().map(|what| Line::new("inside", what)));
     lines.extend(bounds_of_tree(pages));
+    lines.extend(around(pages));
     lines.push(Line::new("written", written(pages)));
     lines.extend(reuse(pages));
     lines.extend(pages.cold.iter().map(|cold| Line::new("cold", cold_words(cold))));
@@ -143,6 +146,20 @@ fn bounds_of_tree(pages: &Pages) -> Option<Line> {
         text::counted(window.processes, "process", "processes")
     );
     (window.processes > 1).then(|| Line::new("tree", words))
+}
+
+/// The window in which most of it is doubtful; usually the first.
+fn around(pages: &Pages) -> Option<Line> {
+    let worst = pages.windows.iter().max_by_key(|window| window.around_bytes)?;
+    let words = format!(
+        "up to {} of the {} in the window at {} may only look touched: pages of files that were mapped in it, where the \
+         kernel maps 16 for each that is read (fault-around)",
+        text::bytes(worst.around_bytes),
+        text::bytes(worst.wss_bytes),
+        text::duration(worst.at_s),
+    );
+    let worth = worst.around_bytes as f64 > WORTH_TELLING * worst.wss_bytes as f64;
+    worth.then(|| Line::new("doubt", words))
 }
 
 fn written(pages: &Pages) -> String {

@@ -7,6 +7,10 @@ pub enum Unit {
     Bytes,
     Seconds,
     Number,
+    /// From 0 to 1.
+    Share,
+    /// Bytes by their logarithm: each step is twice as much.
+    Doublings,
 }
 
 /// About as many ticks as this are drawn.
@@ -47,7 +51,8 @@ impl Unit {
                 .into_iter()
                 .find(|step| *step >= least)
                 .unwrap_or_else(|| decimal(least / (24.0 * HOUR)) * 24.0 * HOUR),
-            Self::Seconds | Self::Number => decimal(least),
+            Self::Seconds | Self::Number | Self::Share => decimal(least),
+            Self::Doublings => least.ceil().max(1.0),
         }
     }
 
@@ -58,6 +63,8 @@ impl Unit {
             Self::Seconds if value.abs() < 1e-9 => "0 s".into(),
             Self::Seconds if value < 0.0 => format!("-{}", text::duration(-value)),
             Self::Seconds => text::duration(value),
+            Self::Share => text::percent(value),
+            Self::Doublings => text::bytes(value.exp2() as u64),
             Self::Number if value.abs() >= 1e4 => text::count(value.abs() as u64),
             Self::Number => format!("{}", (value * 1e6).round() / 1e6),
         }
@@ -92,6 +99,11 @@ mod tests {
         assert_eq!(Unit::Number.ticks(0.0, 10.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
         assert_eq!(Unit::Seconds.ticks(0.0, 86_400.0).len(), 5);
         assert_eq!(Unit::Seconds.ticks(-1.0, 9.0), [0.0, 2.0, 4.0, 6.0, 8.0]);
+        assert_eq!(labels(Unit::Share, 0.0, 1.0), ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]);
+        assert_eq!(
+            labels(Unit::Doublings, 12.0, 16.0),
+            ["4.00 KiB", "8.00 KiB", "16.0 KiB", "32.0 KiB", "64.0 KiB"]
+        );
     }
 
     #[test]

@@ -1,6 +1,9 @@
-//! Touched memory: the working set against what is resident, and the map of addresses by time with named rows.
+//! Touched memory: the working set against what is resident, what a smaller memory would miss, and maps with named rows.
 
+use nilometer_analysis::pages::curve::Point;
 use nilometer_analysis::pages::model::{Pages, Picture, PictureRow};
+use nilometer_analysis::rank::Job;
+use nilometer_analysis::rank::strip::Strip;
 
 use super::Size;
 use super::axis::Unit;
@@ -33,14 +36,71 @@ pub fn working_set(pages: &Pages, size: Size) -> Option<Scene> {
     Some(frame.scene)
 }
 
+/// With so much memory, least recently used out first, this share of touches would miss: between two bounds, because the
+/// order of touches within a window is not known.
+pub fn misses(pages: &Pages, size: Size) -> Option<Scene> {
+    let reuse = pages.reuse.as_ref()?;
+    let ends = |points: &[Point]| Some((points.first()?.distance_bytes, points.last()?.distance_bytes));
+    let (low, high) = ends(&reuse.lower).zip(ends(&reuse.upper))?;
+    let resident = pages.windows.iter().map(|window| window.rss_bytes).max().unwrap_or(0);
+    let log = |bytes: u64| (bytes.max(1) as f64).log2();
+    let first = log(low.0.min(high.0).min(reuse.unit_bytes.max(1)));
+    let x = Span::new(first, log(low.1.max(high.1).max(resident)), Unit::Doublings);
+    let title = "Touches that would miss, by how much may stay resident";
+    let mut frame = Frame::new(title, size, x, Span::new(0.0, 1.0, Unit::Share));
+    frame.axes();
+    let at_most = stairs(&frame, &reuse.upper, log);
+    let at_least = stairs(&frame, &reuse.lower, log);
+    let mut between = at_most.clone();
+    between.extend(at_least.iter().rev());
+    frame.scene.area(between, Ink::Band(0));
+    frame.scene.line(at_most, Ink::Series(0), 1.5);
+    frame.scene.line(at_least, Ink::Series(2), 1.5);
+    if resident > 0 {
+        let x = frame.at_x(log(resident));
+        let (top, bottom) = (frame.at_y(1.0), frame.at_y(0.0));
+        frame.scene.dashed((x, top), (x, bottom), Ink::Flag);
+        let name = format!("resident {}", text::bytes(resident));
+        frame.scene.text((x - 6.0, top + 24.0), &name, Anchor::End, Ink::Flag);
+    }
+    let cold =
+        format!("at most (the first touch of a page, {}, always misses)", text::percent(reuse.cold_share));
+    frame.legend(&[(cold, Ink::Series(0)), ("at least".into(), Ink::Series(2))]);
+    Some(frame.scene)
+}
+
+/// A memory helps from a distance on: flat until then, and it falls there.
+fn stairs(frame: &Frame, points: &[Point], log: impl Fn(u64) -> f64) -> Vec<(f64, f64)> {
+    let mut miss = 1.0;
+    let mut path = vec![frame.at(frame.x.low, miss)];
+    for point in points {
+        let x = log(point.distance_bytes);
+        path.push(frame.at(x, miss));
+        miss = 1.0 - point.share;
+        path.push(frame.at(x, miss));
+    }
+    path.push(frame.at(frame.x.high, miss));
+    path
+}
+
 /// Addresses down, time to the right; hotter is darker.
 pub fn heat(pages: &Pages, size: Size) -> Option<Scene> {
-    let picture = &pages.picture;
+    rows(&pages.picture, "Touched memory by address (down) and time (right), darker is hotter", size)
+}
+
+/// Ranks down, time to the right; darker is more.
+pub fn ranks(job: &Job, size: Size) -> Option<Scene> {
+    let strip = Strip::of(job, MOST_ROWS)?;
+    let full = text::bytes(strip.full_bytes);
+    rows(&strip.picture, &format!("Memory of the ranks since each one's start, darkest is {full}"), size)
+}
+
+/// Named rows, time to the right.
+fn rows(picture: &Picture, title: &str, size: Size) -> Option<Scene> {
     let (rows, columns) = (picture.rows.len().min(MOST_ROWS), picture.times_s.len().min(MOST_COLUMNS));
     if rows == 0 || columns == 0 {
         return None;
     }
-    let title = "Touched memory by address (down) and time (right), darker is hotter";
     let mut scene = Scene::new(size.0, HEAD + rows as f64 * ROW + 26.0, title);
     scene.sized((10.0, 20.0), &fitted(title, NORMAL, size.0 - 20.0), NORMAL, Anchor::Start, Ink::Text);
     let room = size.0 - NAMES - 10.0;
@@ -87,5 +147,58 @@ fn cells(scene: &mut Scene, group: &[PictureRow], picture: &Picture, columns: us
             scene.rect((x, y), ((end - column) as f64 * width, ROW - 0.5), ink);
         }
         column = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene::Shape;
+    use nilometer_analysis::pages::model::{Reuse, Window};
+
+    fn pages() -> Pages {
+        let point = |pages: u64, share: f64| Point { distance_bytes: pages * 4096, share };
+        Pages {
+            windows: vec![Window { rss_bytes: 64 * 4096, ..Window::default() }],
+            reuse: Some(Reuse {
+                unit_bytes: 4096,
+                cold_share: 0.25,
+                lower: vec![point(1, 0.5), point(4, 0.75)],
+                upper: vec![point(8, 0.25), point(32, 0.75)],
+                ..Reuse::default()
+            }),
+            ..Pages::default()
+        }
+    }
+
+    #[test]
+    fn misses_fall_at_distances_and_never_rise() {
+        let scene = misses(&pages(), (960.0, 300.0)).unwrap();
+        let curve = |series: usize| {
+            let found = scene.shapes.iter().find_map(|shape| match shape {
+                Shape::Line { points, ink, .. } if *ink == Ink::Series(series) => Some(points.clone()),
+                _ => None,
+            });
+            found.unwrap()
+        };
+        let (at_most, at_least) = (curve(0), curve(2));
+        // Both begin where all touches miss and end where only first touches do.
+        assert_eq!((at_most.first(), at_most.last()), (at_least.first(), at_least.last()));
+        let falls = |points: &[(f64, f64)]| points.is_sorted_by(|a, b| a.0 <= b.0 && a.1 <= b.1);
+        assert!(falls(&at_most) && falls(&at_least));
+        let all: f64 = at_most.last().unwrap().1 - at_most.first().unwrap().1;
+        assert!(
+            ((at_most[2].1 - at_most[1].1) / all - 1.0 / 3.0).abs() < 1e-9,
+            "a quarter of three quarters"
+        );
+        let drawn = crate::scene::svg::render(&scene, crate::scene::Theme::Light);
+        assert!(drawn.contains("resident 256 KiB") && drawn.contains("25 %"), "{drawn}");
+    }
+
+    #[test]
+    fn without_distances_there_is_no_curve() {
+        assert_eq!(misses(&Pages::default(), (960.0, 300.0)), None);
+        let nothing = Pages { reuse: Some(Reuse::default()), ..Pages::default() };
+        assert_eq!(misses(&nothing, (960.0, 300.0)), None);
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn of_run(run: &Run, style: &Style) -> String {
 }
 
 /// A launcher and its ranks in one recording, as a job.
-pub(crate) fn of_one_recording(run: &Run) -> Option<Job> {
+pub fn of_one_recording(run: &Run) -> Option<Job> {
     (run.ranks.len() > 1).then(|| Job {
         name: run.name.clone(),
         launcher: String::new(),
@@ -253,4 +253,4 @@ fn notes(job: &Job) -> Vec<Line> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,7 +4,7 @@ use super::*;
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-fn ranked(rank: u64, class: GrowthClass, mib: f64) -> Ranked {
+pub(crate) fn ranked(rank: u64, class: GrowthClass, mib: f64) -> Ranked {
     Ranked {
         rank,
         node: "vm\u{1b}[31m".into(),
@@ -28,10 +28,11 @@ fn ranked(rank: u64, class: GrowthClass, mib: f64) -> Ranked {
         end: "exit 0".into(),
         good: true,
         saved: Some(format!("job.nilo/node=vm/rank={rank}/restart=0")),
+        course: vec![(0.0, 200 << 20), (5.0, 300 << 20)],
     }
 }
 
-fn job(ranks: Vec<Ranked>) -> Job {
+pub(crate) fn job(ranks: Vec<Ranked>) -> Job {
     Job {
         name: "train".into(),
         launcher: "torchrun".into(),

@@ -1,6 +1,7 @@
 //! A sweep for people: the table of its runs, laws in one line each, what fits, what is doubtful.
 
 mod document;
+pub(crate) mod part;
 
 pub use document::{SCHEMA, json};
 
@@ -15,7 +16,7 @@ use crate::table::Table;
 use crate::text;
 
 /// Laws that are shown of one group.
-const LAWS: usize = 6;
+const LAWS: usize = 10;
 /// Beyond this error at left-out points a law is not called one.
 const WORST: f64 = 0.15;
 
@@ -24,6 +25,7 @@ pub fn render(sweep: &Sweep, style: &Style) -> String {
         style.paint(&fold(&style.safe(&headline(sweep)), style.columns()).join("\n"), Tone::Strong) + "\n";
     if !sweep.runs.is_empty() {
         out += &table(sweep, style);
+        out.extend(part::table(sweep).map(|table| table.render(style)));
     }
     out.extend(
         sweep.groups.iter().flat_map(|group| group_lines(sweep, group)).map(|line| line.render(style)),
@@ -55,7 +57,10 @@ fn next_command(sweep: &Sweep) -> String {
 fn columns(sweep: &Sweep) -> Vec<String> {
     let mut names = vec![sweep.metric.clone()];
     names.extend(
-        ["peak", "step-time", "duration"].into_iter().filter(|name| *name != sweep.metric).map(str::to_owned),
+        ["peak", "wss", "step-time", "duration"]
+            .into_iter()
+            .filter(|name| *name != sweep.metric)
+            .map(str::to_owned),
     );
     let told = |name: &String| sweep.runs.iter().any(|run| metric::named(&run.metrics, name).is_some());
     names.retain(told);
@@ -129,7 +134,7 @@ pub(crate) fn group_lines(sweep: &Sweep, group: &Group) -> Vec<Line> {
     lines
 }
 
-/// The figure that was asked for, the time of a step, then whatever varies most.
+/// The figure that was asked for, the time of a step, then parts that vary: what is touched, what memory is for.
 fn shown_laws<'a>(sweep: &Sweep, group: &'a Group) -> Vec<&'a MetricLaw> {
     let wanted = |name: &str| name == sweep.metric || name == "step-time";
     let mut laws: Vec<&MetricLaw> = group.laws.iter().filter(|law| wanted(&law.metric)).collect();
@@ -137,6 +142,8 @@ fn shown_laws<'a>(sweep: &Sweep, group: &'a Group) -> Vec<&'a MetricLaw> {
     let others = group.laws.iter().filter(|law| {
         !wanted(&law.metric) && law.law.kind != "constant" && is_part(&law.metric) && holds(law)
     });
+    let mut others: Vec<&MetricLaw> = others.collect();
+    others.sort_by_key(|law| part::rank(&law.metric));
     laws.extend(others);
     laws.truncate(LAWS);
     laws

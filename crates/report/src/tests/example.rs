@@ -122,6 +122,7 @@ pub(crate) fn leaking() -> Run {
             inferred: false,
             evidence: vec!["wait4: exit code 0".into()],
         },
+        origin_ns: 0,
         duration_s: 192.0,
         before_s: 0.3,
         after_s: 0.5,

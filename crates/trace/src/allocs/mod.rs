@@ -39,7 +39,7 @@ pub struct Recording {
     /// Frames with their callers. Node `special::FIRST + i` is `nodes[i]`; use [`Recording::node`].
     pub nodes: Vec<Node>,
     pub sites: Vec<Site>,
-    /// Live bytes at the steps of `about.steps`, for the sites that changed most.
+    /// Live bytes at the steps of `about.steps`, for the largest sites and those that changed most.
     pub series: Vec<Series>,
 }
 
@@ -205,6 +205,9 @@ pub struct About {
     pub frees: u64,
     /// Records read.
     pub events: u64,
+    /// Bytes in which the targets told them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub raw_bytes: u64,
     /// Events known to have happened and not recorded.
     pub lost_events: u64,
     /// Frees of blocks that were never told: from before the recording, or of a lost event.
@@ -334,6 +337,9 @@ pub struct Process {
     pub inherited_live: Amount,
     pub frees: u64,
     pub events: u64,
+    /// Bytes in which it told them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub raw_bytes: u64,
     pub lost_events: u64,
     pub unknown_frees: u64,
     pub stacks_dropped: u64,

@@ -33,7 +33,7 @@ impl Settings {
         exact_bytes: 256 << 10,
         budget_bytes: 96 << 20,
         depth: super::native::MAX_DEPTH,
-        wait_ms: 8,
+        wait_ms: 5,
         socket: [0; PATH],
         socket_length: 0,
     };

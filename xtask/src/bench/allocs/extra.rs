@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
+use super::known::Known;
 use super::workload::{ALL, Tool, Workload};
 use super::workshop::Workshop;
 use crate::bench::bar::{Bar, Limit};
@@ -21,8 +22,38 @@ pub struct Extras {
     /// Workload, events, bytes of the stream per event.
     pub streams: Vec<(String, u64, f64)>,
     pub long_run: Option<LongRun>,
-    /// Instructions of a torch training, sampled against unwatched.
-    pub instructions: Option<(f64, f64)>,
+    pub instructions: Option<Instructions>,
+    pub known: Option<Known>,
+    pub complete: Vec<Complete>,
+}
+
+/// Instructions of a torch training, unwatched and sampled: of a few steps, which is mostly imports, and of some more.
+#[derive(Debug, Clone, Copy)]
+pub struct Instructions {
+    few: (f64, f64),
+    more: (f64, f64),
+}
+
+/// Steps under callgrind: it takes minutes for each.
+const FEW_STEPS: u64 = 3;
+const MORE_STEPS: u64 = 23;
+
+impl Instructions {
+    /// In percent: of the steps alone, and of the short run as a whole.
+    fn shares(&self) -> (f64, f64) {
+        let steps = (self.more.1 - self.few.1) / (self.more.0 - self.few.0).max(1.0);
+        ((steps - 1.0) * 100.0, (self.few.1 / self.few.0 - 1.0) * 100.0)
+    }
+}
+
+/// What a complete record of the last round says of itself. What is lost costs the program nothing, so that costs are only
+/// worth something beside this.
+#[derive(Debug, Clone)]
+pub struct Complete {
+    workload: &'static str,
+    events: u64,
+    raw_bytes: u64,
+    lost_events: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -96,6 +127,19 @@ fn report(
     })
 }
 
+/// What the complete records of the last round say.
+pub fn complete(workshop: &Workshop, workload: &Workload) -> Result<Vec<Complete>> {
+    let tools = [Tool::NiloAll, Tool::NiloDeep].into_iter().filter(|tool| workload.tools.contains(tool));
+    let read = |tool: Tool| -> Result<Complete> {
+        let document = read_document(workshop, &workshop.record(workload, tool))?;
+        let number = |name: &str| document[name].as_u64().with_context(|| format!("no {name} was told"));
+        let (events, raw_bytes, lost_events) =
+            (number("events")?, number("raw_bytes")?, number("lost_events")?);
+        Ok(Complete { workload: workload.name, events, raw_bytes, lost_events })
+    };
+    tools.map(read).collect()
+}
+
 /// Bytes per event of the stream that `--events` keeps.
 pub fn stream(workshop: &Workshop, workload: &Workload) -> Result<Option<(String, u64, f64)>> {
     let mode = if workload.tools.contains(&Tool::NiloDeep) { "--allocs=deep" } else { "--allocs=all" };
@@ -114,7 +158,7 @@ pub fn stream(workshop: &Workshop, workload: &Workload) -> Result<Option<(String
     Ok(Some((workload.name.to_owned(), events, bytes / events.max(1) as f64)))
 }
 
-fn read_document(workshop: &Workshop, record: &Path) -> Result<Value> {
+pub fn read_document(workshop: &Workshop, record: &Path) -> Result<Value> {
     let words =
         [workshop.nilo.clone().into(), "report".into(), record.into(), "--allocs".into(), "--json".into()];
     let (_, said) = workshop.cost(&words, false)?;
@@ -139,8 +183,15 @@ pub fn long_run(workshop: &Workshop, pairs: Option<u64>) -> Result<LongRun> {
     })
 }
 
-/// Instructions of a short training, unwatched and sampled, as callgrind counts them.
-pub fn instructions(workshop: &Workshop, steps: u64) -> Result<(f64, f64)> {
+pub fn instructions(workshop: &Workshop) -> Result<Instructions> {
+    Ok(Instructions {
+        few: instructions_of(workshop, FEW_STEPS)?,
+        more: instructions_of(workshop, MORE_STEPS)?,
+    })
+}
+
+/// Instructions of a training, unwatched and sampled, as callgrind counts them.
+fn instructions_of(workshop: &Workshop, steps: u64) -> Result<(f64, f64)> {
     let cnn = ALL.iter().find(|workload| workload.name == "cnn").context("no cnn")?.sized(steps);
     let file = workshop.folder.join("callgrind.out");
     let mut valgrind: Vec<OsString> = vec!["valgrind".into(), "--tool=callgrind".into()];
@@ -201,8 +252,17 @@ impl Extras {
             " MB",
         ));
         bars.push(bar("long run: events lost".into(), long.map(|run| run.lost as f64), 0.0, ""));
-        let more = self.instructions.map(|(plain, watched)| (watched / plain - 1.0) * 100.0);
-        bars.push(bar("cnn: more instructions, sampled".into(), more, 1.0, " %"));
+        let shares = self.instructions.as_ref().map(Instructions::shares);
+        bars.push(bar("cnn: more instructions per step, sampled".into(), shares.map(|it| it.0), 1.0, " %"));
+        let whole = format!("cnn: more instructions with imports and {FEW_STEPS} steps, sampled");
+        bars.push(bar(whole, shares.map(|it| it.1), 1.0, " %"));
+        bars.extend(Known::bars(self.known.as_ref()));
+        for Complete { workload, events, raw_bytes, lost_events } in &self.complete {
+            let share = *lost_events as f64 / (lost_events + events).max(1) as f64 * 100.0;
+            bars.push(bar(format!("{workload}: events lost"), Some(share), 0.0, " %"));
+            let each = *raw_bytes as f64 / (*events).max(1) as f64;
+            bars.push(bar(format!("{workload}: raw bytes per event"), Some(each), 7.0, " B"));
+        }
         bars
     }
 
@@ -216,7 +276,17 @@ impl Extras {
         let long = self.long_run.as_ref().map(|run| {
             json!({"events": run.events, "lost": run.lost, "record_bytes": run.record_bytes, "report": run.report.to_json()})
         });
-        json!({"reports": reports, "streams": streams, "long_run": long, "instructions": self.instructions})
+        let complete = self.complete.iter().map(|it| {
+            json!({
+                "workload": it.workload, "events": it.events, "raw_bytes": it.raw_bytes,
+                "lost_events": it.lost_events,
+            })
+        });
+        let complete: Vec<Value> = complete.collect();
+        json!({
+            "reports": reports, "streams": streams, "long_run": long, "instructions": self.instructions.map(|it| [it.few, it.more]),
+            "known": self.known.map(Known::to_json), "complete": complete,
+        })
     }
 }
 

@@ -1,15 +1,15 @@
 //! The bars: what was promised of each figure.
 
 use super::extra::Extras;
-use super::reading::{Reading, Readings};
-use super::workload::Tool;
+use super::reading::{Reading, Readings, median};
+use super::workload::{Tool, Workload};
 use crate::bench::bar::{Bar, Limit};
 
 const OWN: fn(&Reading) -> f64 = |reading| reading.own_cpu_s;
 const WALL: fn(&Reading) -> f64 = |reading| reading.own_wall_s;
 const COMMAND: fn(&Reading) -> f64 = |reading| reading.command_cpu_s;
 
-pub fn bars(readings: &Readings, extras: &Extras) -> Vec<Bar> {
+pub fn bars(workloads: &[Workload], readings: &Readings, extras: &Extras) -> Vec<Bar> {
     let mut bars = own_cpu(readings);
     bars.extend(whole_command(readings));
     bars.push(Bar {
@@ -17,6 +17,12 @@ pub fn bars(readings: &Readings, extras: &Extras) -> Vec<Bar> {
         measured: two_threads(readings),
         limit: Limit::AtMost(1.2),
         unit: "×",
+    });
+    bars.push(Bar {
+        what: "stress-1: extra CPU of nilo --allocs, per event".into(),
+        measured: sampled_event(workloads, readings),
+        limit: Limit::AtMost(4.0),
+        unit: " ns",
     });
     bars.extend(extras.bars());
     bars
@@ -71,4 +77,12 @@ fn whole_command(readings: &Readings) -> Vec<Bar> {
 fn two_threads(readings: &Readings) -> Option<f64> {
     let ratio = |workload| readings.ratio(workload, Tool::NiloAll, WALL).map(|figure| figure.middle);
     Some(ratio("stress-2")? / ratio("stress-1")?)
+}
+
+/// Nanoseconds that a sampled allocation or free costs the program.
+fn sampled_event(workloads: &[Workload], readings: &Readings) -> Option<f64> {
+    let middle = |tool| median(&readings.series("stress-1", tool, OWN));
+    let extra = middle(Tool::NiloSampled)? - middle(Tool::Nobody)?;
+    let events = 2 * workloads.iter().find(|workload| workload.name == "stress-1")?.size;
+    Some(extra / events as f64 * 1e9)
 }

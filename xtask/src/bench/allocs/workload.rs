@@ -45,7 +45,7 @@ pub const ALL: &[Workload] = &[
     Workload::new("stress-1", Kind::Stress { threads: 1 }, 8_000_000, 500_000, NATIVE),
     Workload::new("stress-2", Kind::Stress { threads: 2 }, 4_000_000, 250_000, NATIVE),
     Workload::new("churn", Kind::Python("churn"), 400_000, 20_000, OBJECTS),
-    Workload::new("numpy", Kind::Python("arrays"), 8_000, 500, LIBRARIES),
+    Workload::new("numpy", Kind::Python("arrays"), 24_000, 500, LIBRARIES),
     Workload::new("sklearn", Kind::Python("pipeline"), 2, 1, LIBRARIES),
     Workload::new("cnn", Kind::Torch("cnn"), 100, 5, LIBRARIES),
     Workload::new("transformer", Kind::Torch("transformer"), 60, 3, LIBRARIES),

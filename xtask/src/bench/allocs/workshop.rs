@@ -117,6 +117,8 @@ impl Workshop {
     pub fn cost(&self, words: &[OsString], with_packages: bool) -> Result<(Value, String)> {
         let mut command = Command::new("python3");
         command.arg(self.folder.join("cost.py")).args(words).stdin(Stdio::null()).current_dir(&self.folder);
+        // Pools of threads wait by spinning: that would drown what a tool adds.
+        command.env("OMP_NUM_THREADS", "1").env("OPENBLAS_NUM_THREADS", "1");
         if with_packages {
             command.env("PYTHONPATH", &self.packages);
         }

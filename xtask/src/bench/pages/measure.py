@@ -73,13 +73,16 @@ def step_times(command, *options):
 
 
 def training(command, rounds):
-    """Interleaved: alone, whole mappings, chunks; the ratio of each round."""
+    """Interleaved: whole mappings, chunks, each between two runs alone, of which it is the ratio to the mean."""
     ways = {"mappings": ["--no-inject"], "split": ["--no-names"]}
     ratios = {name: [] for name in ways}
+    before = step_times(command)
     for _ in range(rounds):
-        alone = step_times(command)
         for name, options in ways.items():
-            ratios[name].append(step_times(command, *options) / alone)
+            looked_at = step_times(command, *options)
+            after = step_times(command)
+            ratios[name].append(looked_at / ((before + after) / 2))
+            before = after
     return ratios
 
 

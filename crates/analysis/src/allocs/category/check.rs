@@ -1,7 +1,8 @@
 //! A second evidence: a gradient is as large as its parameter, and an optimizer keeps so many numbers for each.
 //!
 //! The recorder tells the sizes of the blocks that lived when an optimizer began. Sizes are compared as multisets, so that
-//! two tensors do not pass for one.
+//! two tensors do not pass for one. Where a framework takes memory on threads of its own and no stack tells for whom,
+//! sizes are all the evidence there is.
 
 use std::collections::BTreeMap;
 
@@ -26,6 +27,17 @@ pub struct Sizes<'a> {
     parameters: Multiset,
     gradients: Multiset,
     states: Multiset,
+    /// Sets of parameters' sizes among memory that no stack tells of.
+    twins: Option<Twins>,
+}
+
+/// Memory of one site that has the parameters' sizes several times over: one for gradients, the others an optimizer's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Twins {
+    pub site: u32,
+    /// Of one set.
+    pub bytes: u64,
+    pub sets: u64,
 }
 
 impl<'a> Sizes<'a> {
@@ -35,7 +47,7 @@ impl<'a> Sizes<'a> {
             by_site.entry(size.site).or_default().push(size);
         }
         let empty = Multiset::new;
-        Self { by_site, parameters: empty(), gradients: empty(), states: empty() }
+        Self { by_site, parameters: empty(), gradients: empty(), states: empty(), twins: None }
     }
 
     pub fn see(&mut self, site: u32, meaning: &Meaning) {
@@ -51,10 +63,47 @@ impl<'a> Sizes<'a> {
         }
     }
 
+    /// Looks through sites on whose stacks nobody can be seen to ask, once all parameters are seen: the one with the
+    /// most sets.
+    pub fn find_twins(&mut self, unsaid: impl Iterator<Item = u32>) {
+        let twins = unsaid.filter_map(|site| self.twins_of(site));
+        self.twins = twins.max_by_key(|twins| twins.bytes * twins.sets);
+    }
+
+    fn twins_of(&self, site: u32) -> Option<Twins> {
+        let sizes = self.by_site.get(&site)?;
+        let counts: BTreeMap<u64, u64> = sizes.iter().map(|size| (size.bytes, size.count)).collect();
+        let bytes_in = |sets: u64| -> u64 {
+            let there = self.parameters.iter().filter(|(bytes, count)| {
+                counts.get(*bytes).copied().unwrap_or(0) >= count.saturating_mul(sets)
+            });
+            there.map(|(bytes, count)| bytes.saturating_mul(*count)).sum()
+        };
+        let all = bytes_in(0);
+        let is_whole = |sets: &u64| bytes_in(*sets) as f64 >= all as f64 * AGREES;
+        let sets = (1..=MOST_STATES + 1).rev().find(is_whole).filter(|_| all > 0)?;
+        Some(Twins { site, bytes: bytes_in(sets), sets })
+    }
+
+    /// Those of a site.
+    pub fn twins(&self, site: u32) -> Option<Twins> {
+        self.twins.filter(|twins| twins.site == site)
+    }
+
+    /// Whether the blocks of a site are known, and are as large as parameters.
+    pub fn speak_for(&self, site: u32) -> bool {
+        let Some(sizes) = self.by_site.get(&site) else { return false };
+        let found = sizes.iter().map(|size| (size.bytes, size.count)).collect();
+        agreement(&found, &self.parameters, 1).is_some_and(|share| share >= AGREES)
+    }
+
     /// Says in the categories whether the sizes agree.
     pub fn judge(&self, categories: &mut [Category]) {
         if self.parameters.is_empty() {
             return;
+        }
+        if let Some(twins) = self.twins {
+            return tell_twins(categories, twins);
         }
         let gradients = agreement(&self.gradients, &self.parameters, 1);
         let states = (1..=MOST_STATES)
@@ -74,6 +123,15 @@ impl<'a> Sizes<'a> {
                 }
                 _ => {}
             }
+        }
+    }
+}
+
+fn tell_twins(categories: &mut [Category], twins: Twins) {
+    let words = format!("by its sizes alone: those of parameters, {} for each and gradients", twins.sets - 1);
+    for category in categories {
+        if matches!(category.category.as_str(), "gradients" | "optimizer state") {
+            tell(category, false, Some(words.clone()));
         }
     }
 }

@@ -17,7 +17,8 @@ use nilometer_trace::symbols::Symbols;
 use rustc_hash::FxHashMap;
 
 use super::model::{Category, Confidence, Layer};
-use check::Sizes;
+use super::moment;
+use check::{Sizes, Twins};
 use stack::{Meaning, Meanings};
 
 const PYTHON: &str = "Python objects";
@@ -26,14 +27,13 @@ const DATA: &str = "data";
 const IMPORT: &str = "code and import";
 const OTHER: &str = "other";
 
-/// A site, put into one or two categories.
+/// A site, put into one category or several.
 struct Sorted<'a> {
     site: &'a Site,
-    /// What outlives its phase.
-    kept: String,
+    /// What outlives its phase, and how much of it.
+    kept: Vec<(String, u64)>,
     /// What does not.
     passing: String,
-    kept_bytes: u64,
     layer: Option<String>,
     confidence: Confidence,
 }
@@ -43,24 +43,70 @@ pub fn build(recording: &Recording, symbols: &Symbols, rules: &FrameRules) -> Ve
     let mut meanings = Meanings::new(recording, symbols, rules);
     let mut categories = Categories::default();
     let kept: FxHashMap<u32, u64> = recording.about.kept.iter().map(|kept| (kept.site, kept.bytes)).collect();
-    let series: FxHashMap<u32, &[u64]> =
-        recording.series.iter().map(|series| (series.site, series.bytes.as_slice())).collect();
+    let series = moment::at_steps(recording);
     let mut sizes = Sizes::new(&recording.about.kept_sizes);
-    for (number, site) in (0..).zip(&recording.sites) {
-        let meaning = meanings.of(site);
-        sizes.see(number, &meaning);
-        let values = series.get(&number).copied().unwrap_or_default();
+    let told: Vec<Meaning> = recording.sites.iter().map(|site| meanings.of(site)).collect();
+    (0..).zip(&told).for_each(|(number, meaning)| sizes.see(number, meaning));
+    let threads = (0..).zip(recording.sites.iter().zip(&told));
+    let unsaid = threads.filter(|(_, (site, meaning))| is_unsaid(site, meaning)).map(|(number, _)| number);
+    sizes.find_twins(unsaid);
+    for (number, (site, meaning)) in (0..).zip(recording.sites.iter().zip(told)) {
+        let values = series.get(&number).map_or(&[][..], Vec::as_slice);
         // Threads without Python are in no phase.
         let phases = !recording.about.kept.is_empty()
             && site.python != special::NONE
             && meaning.role != Some(Role::State);
         let left = if phases { kept.get(&number).copied() } else { Some(guessed(site, &meaning, values)) };
-        let sorted = sort(site, meaning, left.unwrap_or(0), phases, rules);
+        let sorted = match sizes.twins(number) {
+            Some(twins) => sort_twins(site, twins, rules),
+            None if is_scratch(&meaning, phases) && !sizes.speak_for(number) => {
+                sort(site, meaning, 0, phases, rules)
+            }
+            None => sort(site, meaning, left.unwrap_or(0), phases, rules),
+        };
         categories.add(&sorted, values);
     }
     let mut all = categories.finish();
     sizes.judge(&mut all);
     all
+}
+
+/// A tensor's memory, taken on a thread of the framework's: nobody can be seen to ask for it.
+fn is_unsaid(site: &Site, meaning: &Meaning) -> bool {
+    meaning.payload && meaning.role.is_none() && site.python == special::NONE
+}
+
+/// What a backward pass takes on a thread of the framework's is its workspace, unless sizes speak for gradients.
+fn is_scratch(meaning: &Meaning, phases: bool) -> bool {
+    meaning.payload && meaning.role == Some(Role::Backward) && !phases
+}
+
+/// One set of the parameters' sizes is the gradients; the others are an optimizer's.
+fn sort_twins<'a>(site: &'a Site, twins: Twins, rules: &FrameRules) -> Sorted<'a> {
+    let state = (rules.category(Role::Optimizer, true).to_owned(), twins.bytes * (twins.sets - 1));
+    Sorted {
+        site,
+        kept: vec![(rules.category(Role::Backward, true).to_owned(), twins.bytes), state],
+        passing: DATA.to_owned(),
+        layer: None,
+        confidence: Confidence::Low,
+    }
+}
+
+/// What the memory of these sites is for, where it stays.
+pub fn names(
+    recording: &Recording,
+    symbols: &Symbols,
+    rules: &FrameRules,
+    sites: impl IntoIterator<Item = u32>,
+) -> Vec<String> {
+    let mut meanings = Meanings::new(recording, symbols, rules);
+    let mut name = |site: &Site| {
+        let sorted = sort(site, meanings.of(site), 0, false, rules);
+        sorted.kept.into_iter().next().map_or(sorted.passing, |kept| kept.0)
+    };
+    let site = |number: u32| recording.sites.get(number as usize);
+    sites.into_iter().map(|number| site(number).map_or_else(|| OTHER.to_owned(), &mut name)).collect()
 }
 
 /// Without phases: what was there at steps or in the end outlives its phase; what makes a model, and what a forward
@@ -84,18 +130,16 @@ fn sort<'a>(
 ) -> Sorted<'a> {
     let one = |category: &str, confidence| Sorted {
         site,
-        kept: category.to_owned(),
+        kept: Vec::new(),
         passing: category.to_owned(),
-        kept_bytes: 0,
         layer: None,
         confidence,
     };
     match meaning.role {
         Some(role) if meaning.payload && role.has_fate() => Sorted {
             site,
-            kept: rules.category(role, true).to_owned(),
+            kept: vec![(rules.category(role, true).to_owned(), kept_bytes)],
             passing: rules.category(role, false).to_owned(),
-            kept_bytes,
             layer: meaning.layer,
             confidence: if phases { Confidence::High } else { Confidence::Medium },
         },
@@ -116,33 +160,26 @@ struct Categories {
 
 impl Categories {
     fn add(&mut self, sorted: &Sorted<'_>, values: &[u64]) {
-        let Sorted { site, kept_bytes, .. } = sorted;
-        let kept = |bytes: u64| bytes.min(*kept_bytes);
-        let rest = |bytes: u64| bytes - bytes.min(*kept_bytes);
-        if sorted.kept == sorted.passing {
-            self.count(
-                &sorted.kept,
-                sorted,
-                [site.peak.bytes, site.live.bytes, 0, site.total.bytes],
-                values,
-                |it| it,
-            );
-            return;
+        let mut below = 0;
+        for (category, bytes) in &sorted.kept {
+            // What is there at some time is what is kept first of all.
+            let part = |all: u64| all.saturating_sub(below).min(*bytes);
+            self.count(category, sorted, *bytes, values, part);
+            below = below.saturating_add(*bytes);
         }
-        let amounts = [kept(site.peak.bytes), kept(site.live.bytes), *kept_bytes, kept(site.total.bytes)];
-        self.count(&sorted.kept, sorted, amounts, values, kept);
-        let amounts = [rest(site.peak.bytes), rest(site.live.bytes), 0, rest(site.total.bytes)];
-        self.count(&sorted.passing, sorted, amounts, values, rest);
+        self.count(&sorted.passing, sorted, 0, values, |all| all.saturating_sub(below));
     }
 
     fn count(
         &mut self,
         name: &str,
         sorted: &Sorted<'_>,
-        [peak, live, kept, total]: [u64; 4],
+        kept: u64,
         values: &[u64],
         share: impl Fn(u64) -> u64,
     ) {
+        let site = sorted.site;
+        let [peak, live, total] = [site.peak, site.live, site.total].map(|amount| share(amount.bytes));
         if peak == 0 && live == 0 && kept == 0 && total == 0 {
             return;
         }

@@ -8,10 +8,9 @@ use nilometer_analysis::compare::{Side, fact};
 use nilometer_analysis::heap::Heap;
 use nilometer_capture::rundir::SUFFIX;
 use nilometer_trace::Manifest;
-use nilometer_trace::allocs::ALLOCS_FILE;
 use nilometer_trace::manifest::MANIFEST_FILE;
 
-use super::super::{allocs, heap, job, load, sweep};
+use super::super::{allocs, heap, job, leak, load, pages, sweep};
 use crate::args::sweep_shown;
 use crate::talk::Failure;
 
@@ -23,7 +22,8 @@ const MOST_SITES: usize = 5_000;
 /// The ranks of a job count as repeats of one command.
 pub fn read(word: &str, rank: Option<u64>) -> Result<Side, Failure> {
     let path = Path::new(word);
-    if word.starts_with('@') || path.join(MANIFEST_FILE).exists() || job::is_one(path) {
+    let is_other = path.is_file() || sweep::is_one(path) || !runs_in(path).is_empty();
+    if word.starts_with('@') || load::find(path).is_some_and(|found| found == path || !is_other) {
         let path = load::resolve_any(Some(word))?;
         if job::is_one(&path) && rank.is_none() {
             let runs: Vec<PathBuf> =
@@ -62,7 +62,7 @@ pub fn runs_in(directory: &Path) -> Vec<PathBuf> {
 pub fn of_runs(name: &str, paths: &[PathBuf]) -> Result<Side, Failure> {
     let mut facts = Vec::new();
     let mut mixed = Vec::new();
-    let mut runs = Vec::new();
+    let (mut runs, mut leaks) = (Vec::new(), Vec::new());
     for path in paths {
         let its = fact::facts(&Manifest::read(path)?);
         if runs.is_empty() {
@@ -71,18 +71,24 @@ pub fn of_runs(name: &str, paths: &[PathBuf]) -> Result<Side, Failure> {
             let changes = fact::changes(&facts, &its).into_iter().map(|change| change.what);
             mixed.extend(changes.filter(|what| !tells_rank(what)));
         }
-        runs.push(load::model(path)?);
+        let (run, leak) = leak::rate_of_run(path)?;
+        leaks.push(run.peak.is_some().then_some(leak));
+        runs.push(run);
     }
     mixed.sort();
     mixed.dedup();
     let mut side = Side::of_runs(name, facts, runs);
-    for (place, path) in paths.iter().enumerate().filter(|(_, path)| path.join(ALLOCS_FILE).exists()) {
-        let read = allocs::read(path)?;
-        let options = Options { top: Some(MOST_SITES), least_share: 1.0, ..Options::default() };
-        let (recording, names) = (&read.recording, read.names.symbols());
-        let mut model = nilometer_analysis::allocs::build(recording, names, &options);
-        nilometer_analysis::allocs::categorise(&mut model, recording, names, &allocs::rules(None)?);
-        side.add_allocs(place, &model);
+    let options = Options { top: Some(MOST_SITES), ..Options::default() };
+    for (place, (path, leak)) in paths.iter().zip(leaks).enumerate() {
+        if let Some(leak) = leak {
+            side.add_leak(place, &leak);
+        }
+        if let Some(allocs) = allocs::categorised(path, &options)? {
+            side.add_allocs(place, &allocs);
+        }
+        if let Some(pages) = pages::of_run(path)? {
+            side.add_pages(place, &pages);
+        }
     }
     if !mixed.is_empty() {
         side.notes.push(format!("{name}: its runs differ among themselves in {}", mixed.join(", ")));

@@ -2,12 +2,13 @@
 
 mod holder;
 mod judge;
+mod site;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use nilometer_analysis::Run;
 use nilometer_analysis::leak::{Leak, LeakBuilder};
 use nilometer_capture::heap_watch::Every;
@@ -19,7 +20,7 @@ use nilometer_capture::{Options, attach};
 use nilometer_report::leak::{self as screen, json, junit};
 use nilometer_report::rank;
 
-use super::run::{environment, failure, limits, recording_options};
+use super::run::{allocs, environment, failure, limits, recording_options};
 use super::{exit, job, load, metrics, tell, tracker};
 use crate::args::leak::LeakArgs;
 use crate::talk::{self, Failure};
@@ -60,16 +61,31 @@ pub fn run(args: &LeakArgs) -> Result<ExitCode, Failure> {
 
 /// The model of a recorded run, and its verdict.
 pub fn of_run(directory: &Path) -> Result<(Run, Leak), Failure> {
+    let (run, mut leak, evidence) = judged(directory)?;
+    holder::add(&mut leak, &evidence, &run, directory);
+    site::add(&mut leak, &evidence, &run, directory);
+    Ok((run, leak))
+}
+
+/// The same without a look at who holds it, for those who want the rate.
+pub fn rate_of_run(directory: &Path) -> Result<(Run, Leak), Failure> {
+    judged(directory).map(|(run, leak, _)| (run, leak))
+}
+
+fn judged(directory: &Path) -> Result<(Run, Leak, LeakBuilder), Failure> {
     let mut evidence = LeakBuilder::default();
     let run = load::model_with(directory, |record| evidence.push(record))?;
-    let mut leak = nilometer_analysis::leak::verdict(&evidence, &run);
-    holder::add(&mut leak, &evidence, &run, directory);
-    Ok((run, leak))
+    let leak = nilometer_analysis::leak::verdict(&evidence, &run);
+    Ok((run, leak, evidence))
 }
 
 fn record(args: &LeakArgs) -> Result<Recorded, Failure> {
     if !args.command.is_empty() {
         return launch(args);
+    }
+    if args.allocs.allocs.is_some() {
+        let told = anyhow!("allocations are recorded from the start of a command on");
+        return Err(Failure::from(told).hint("run it:  nilo leak --allocs -- python train.py"));
     }
     match args.target.as_deref().map(|word| (word, word.parse::<i32>())) {
         Some((_, Ok(pid))) => watch(args, pid),
@@ -111,7 +127,10 @@ fn options(args: &LeakArgs) -> Options {
 
 fn launch(args: &LeakArgs) -> Result<Recorded, Failure> {
     let hook = tracker::unpack_hook(args.steps.as_ref())?;
-    let mut options = Options { hook, ..options(args) };
+    // Where no folder may hold the tracker it is in memory, as long as this is there.
+    let tracker = args.allocs.allocs.map(|_| tracker::unpack()).transpose()?;
+    let allocs = tracker.as_ref().and_then(|tracker| allocs(&args.allocs, &tracker.preload));
+    let mut options = Options { hook, allocs, ..options(args) };
     options.repeat_for = options.duration.take();
     if args.repeat == Some(0) && !options.limits.any() && options.repeat_for.is_none() {
         talk::say("runs until memory is short (--guard) or Ctrl-C");

@@ -5,7 +5,7 @@ mod refusal;
 mod target;
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use nilometer_capture::pages::{Choice, Filters, PageOptions, Session, Way, choos
 use nilometer_capture::privacy::mask_arguments;
 use nilometer_kernel::read::proc::Proc;
 use nilometer_report::pages::{self as screen, json, picture};
-use nilometer_trace::pages::{About, Line, write_line};
+use nilometer_trace::pages::{About, Line, PAGES_FILE, write_line};
 
-use super::exit;
+use super::{exit, load};
 use crate::args::heap::Switch;
 use crate::args::import::ImportArgs;
 use crate::args::pages::{Backend, PagesArgs};
@@ -38,7 +38,7 @@ pub fn run(args: &PagesArgs) -> Result<ExitCode, Failure> {
             Err(Failure::from(anyhow!("{pid} is no process id"))
                 .hint("see your Python processes by size:  nilo"))
         }
-        Some((word, Err(_))) => again(args, Path::new(word)),
+        Some((word, Err(_))) => again(args, word),
         None => {
             let sentence = anyhow!("whose pages? a process, a command, or a directory that -o has written");
             let failure = Failure::from(sentence).hint("nilo pages 4711,  nilo pages -- python train.py");
@@ -47,10 +47,24 @@ pub fn run(args: &PagesArgs) -> Result<ExitCode, Failure> {
     }
 }
 
+/// A directory of looks, or a run that was recorded with them (`run --wss`), by any of its names.
+pub fn place(word: &str) -> Result<PathBuf, Failure> {
+    let path = Path::new(word);
+    if word.starts_with('@') || !path.exists() && load::find(path).is_some() {
+        return load::resolve(Some(word));
+    }
+    Ok(path.to_owned())
+}
+
 /// A recording of before.
-fn again(args: &PagesArgs, path: &Path) -> Result<ExitCode, Failure> {
-    tell(args, read(path)?, None)?;
+fn again(args: &PagesArgs, word: &str) -> Result<ExitCode, Failure> {
+    tell(args, read(&place(word)?)?, None)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a run says of its touched pages, where it looked at them.
+pub fn of_run(path: &Path) -> Result<Option<Pages>, Failure> {
+    path.join(PAGES_FILE).exists().then(|| read(path)).transpose()
 }
 
 /// The model of a recording.
@@ -134,6 +148,7 @@ fn options(args: &PagesArgs, is_command: bool) -> PageOptions {
         windows,
         per_steps: args.per_step,
         duration: args.duration.or((!is_command).then_some(WATCH)),
+        spread: None,
         way,
         chunk_bytes: how.chunk,
         may_inject: !how.no_inject && (is_command || wants_split),

@@ -3,20 +3,32 @@
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use nilometer_analysis::allocs::Options;
+use nilometer_analysis::allocs::model::{By, What};
 use nilometer_analysis::sweep::model::{At, PointRun};
 use nilometer_analysis::sweep::space::{Point, Value};
-use nilometer_analysis::sweep::{self};
+use nilometer_analysis::{metric, sweep};
 use nilometer_capture::rundir::SUFFIX;
 use nilometer_trace::Manifest;
 use serde::{Deserialize, Serialize};
 
 use super::place::write_private;
-use crate::cmd::load;
+use crate::cmd::{allocs, leak, load, pages};
 use crate::talk::Failure;
 
 const POINT_FILE: &str = "point.json";
 /// The end of a command's output that is searched for words of an allocation that failed.
 const TAIL_BYTES: u64 = 16 << 10;
+
+/// Of allocations only what they are for is wanted.
+const BY_CATEGORY: Options = Options {
+    what: What::Peak,
+    by: By::Category,
+    top: Some(0),
+    internals: false,
+    tree: None,
+    moments_since_ns: None,
+};
 
 /// What a run directory cannot know: which parameter set it was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,15 +93,35 @@ fn is_nilo(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == "nilo")
 }
 
+/// A point as far as its progress and a search need it: allocations and pages take a while to read.
+pub fn outline(kept: &Kept, metric: &str) -> Result<PointRun, Failure> {
+    let is_deep = metric == "wss" || metric.starts_with("category.") || metric.starts_with("allocs.");
+    read_point(kept, &[], is_deep)
+}
+
 pub fn point(kept: &Kept, at: &[At]) -> Result<PointRun, Failure> {
+    read_point(kept, at, true)
+}
+
+fn read_point(kept: &Kept, at: &[At], is_deep: bool) -> Result<PointRun, Failure> {
     if let Some(how) = kept.ended_by.as_ref().filter(|_| kept.unrecorded) {
         let saved = load::short_path(&kept.directory);
         return Ok(sweep::unrecorded(kept.params.clone(), kept.repeat, how, saved, at));
     }
-    let run = load::model(&kept.directory)?;
+    let (run, leak) = leak::rate_of_run(&kept.directory)?;
     let said = read_tail(&output_of(&kept.directory));
     let mut point = sweep::point(kept.params.clone(), kept.repeat, &run, &said, at);
-    point.evidence.extend(kept.ended_by.iter().map(|how| format!("its scheduler ended it: {how}")));
+    if let Some(how) = &kept.ended_by {
+        point.outcome = point.outcome.and_scheduler(how);
+        point.evidence.push(format!("its scheduler ended it: {how}"));
+    }
+    point.metrics.extend(metric::of_leak(&leak));
+    if !is_deep {
+        return Ok(point);
+    }
+    let allocs = allocs::categorised(&kept.directory, &BY_CATEGORY)?;
+    point.metrics.extend(allocs.iter().flat_map(metric::of_allocs));
+    point.metrics.extend(pages::of_run(&kept.directory)?.and_then(|pages| metric::of_pages(&pages, &run)));
     Ok(point)
 }
 

@@ -143,8 +143,10 @@ impl Work {
             ))
             .hint(format!("wait for it, or end it:  kill {pid}")));
         }
-        let runs: Vec<PointRun> =
-            kept::list(&directory).iter().map(|kept| kept::point(kept, &[])).collect::<Result<_, _>>()?;
+        let runs: Vec<PointRun> = kept::list(&directory)
+            .iter()
+            .map(|kept| kept::outline(kept, &plan.metric))
+            .collect::<Result<_, _>>()?;
         let planned =
             if plan.find.is_some() { None } else { Some(plan.points()?.len() * plan.repeat as usize) };
         Ok(Self {
@@ -203,10 +205,13 @@ impl Work {
                 let Next::Try(x) = find::next(&find.search(), &tried) else { break };
                 let params: Point =
                     fixed.iter().cloned().chain([(find.name.clone(), Value::of(x))]).collect();
-                for repeat in
-                    (1..=self.plan.repeat).filter(|repeat| !self.has(&params, *repeat)).collect::<Vec<_>>()
-                {
-                    self.one(&params, repeat, &[])?;
+                let missing = (1..=self.plan.repeat).filter(|repeat| !self.has(&params, *repeat));
+                let missing: Vec<u32> = missing.collect();
+                for repeat in &missing {
+                    self.one(&params, *repeat, &[])?;
+                }
+                if missing.is_empty() {
+                    break; // its scheduler ended it before it told anything: there is nothing to go on
                 }
                 // What fails at its smallest fails for another reason than memory: no search would help.
                 let failed = self.runs.last().is_some_and(|run| run.outcome == Outcome::Failed);
@@ -237,7 +242,7 @@ impl Work {
         cluster::run(&ground, points, &mut self.runner)?;
         self.runs = kept::list(&self.directory)
             .iter()
-            .map(|kept| kept::point(kept, &[]))
+            .map(|kept| kept::outline(kept, &self.plan.metric))
             .collect::<Result<_, _>>()?;
         Ok(())
     }
@@ -272,7 +277,7 @@ impl Work {
             .with_context(|| format!("cannot write {}", directory.display()))?;
         let kept =
             kept::Kept { directory, params: params.clone(), repeat, unrecorded: false, ended_by: None };
-        let run = kept::point(&kept, &[])?;
+        let run = kept::outline(&kept, &self.plan.metric)?;
         self.progress.end(&run, &output);
         self.runs.push(run);
         Ok(())

@@ -73,7 +73,7 @@ impl Plan {
             metric: args.metric.clone().unwrap_or_else(|| DEFAULT_METRIC.to_owned()),
             stop_after: args.stop_after.clone(),
             steps: args.steps.clone(),
-            with: args.with.clone(),
+            with: args.looks().into_iter().chain(args.with.iter().cloned()).collect(),
             directory: directory.to_string_lossy().into_owned(),
             at: args.at.clone(),
         };

@@ -183,7 +183,7 @@ impl Top {
 
     fn draw(&mut self) -> Result<(), Failure> {
         let (state, content, style) = (&self.state, self.source.content(), talk::stdout_style());
-        self.screen.canvas.draw(|frame| draw(frame, state, &content, style))?;
+        self.screen.show(|frame| draw(frame, state, &content, style))?;
         Ok(())
     }
 

@@ -5,13 +5,14 @@ use std::io::{self, IsTerminal as _, Stdout, Write as _};
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
-use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
-    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
+    LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use ratatui::crossterm::{execute, queue};
+use ratatui::{Frame, Terminal};
 
 pub type Canvas = Terminal<CrosstermBackend<Stdout>>;
 
@@ -36,6 +37,13 @@ impl Screen {
         take()?;
         let canvas = Terminal::new(CrosstermBackend::new(io::stdout())).inspect_err(|_| give_back())?;
         Ok(Self { canvas })
+    }
+
+    /// One frame, shown as a whole by terminals that know how: nobody sees the half of one.
+    pub fn show(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        queue!(io::stdout(), BeginSynchronizedUpdate)?;
+        self.canvas.draw(draw)?;
+        execute!(io::stdout(), EndSynchronizedUpdate)
     }
 
     /// Gives it back for as long as `stopped` takes.
@@ -70,7 +78,7 @@ fn take() -> io::Result<()> {
 fn give_back() {
     if ENTERED.swap(false, Ordering::AcqRel) {
         // A terminal that has gone away needs nothing.
-        let _ = execute!(io::stdout(), Show, LeaveAlternateScreen);
+        let _ = execute!(io::stdout(), EndSynchronizedUpdate, Show, LeaveAlternateScreen);
         let _ = io::stdout().flush();
         let _ = disable_raw_mode();
     }

@@ -18,6 +18,8 @@ const TASKS: &str = ".ray.json";
 const DRIVER: &str = ".ray.py";
 const RESULTS: &str = ".ray.results";
 const LOG: &str = ".ray.log";
+/// The driver found nobody at the address.
+const UNREACHABLE: i32 = 3;
 const PROGRAM: &str = include_str!("ray_tasks.py");
 
 /// One line of the driver's results.
@@ -63,6 +65,13 @@ pub(super) fn run(
         return Ok(Ended::new());
     }
     let code = done.map_err(|failure| failure.hint("which Python has Ray?  --python /path/to/python"))?;
+    if code == Some(UNREACHABLE) {
+        let said = kept::read_tail(&place(LOG));
+        let told =
+            said.lines().rev().find(|line| line.starts_with("no cluster")).unwrap_or("no cluster answers");
+        return Err(Failure::from(anyhow!("{told}"))
+            .hint("what is there:  ray status --address HOST:PORT   a cluster of our own, here:  --on ray"));
+    }
     if code != Some(0) {
         let said = kept::read_tail(&place(LOG));
         let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no word");

@@ -2,8 +2,10 @@
 import ctypes
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 
 plan = json.load(open(sys.argv[1]))
 # Of a cluster of our own: a kill for want of memory is a result, not a reason to try again.
@@ -33,9 +35,47 @@ def run(task, directory):
     return done.returncode
 
 
+PATIENCE_S = 3
+UNREACHABLE = 3
+
+
+def refuse(why):
+    """Left alone, Ray would try for more than a minute."""
+    print(f"no cluster of Ray answers at {address}: {why}", file=sys.stderr, flush=True)
+    os._exit(UNREACHABLE)
+
+
+def probe(host, port):
+    """Who speaks gRPC answers the opening of HTTP/2 with its settings, at once."""
+    with socket.create_connection((host, port), PATIENCE_S) as connection:
+        if os.environ.get("RAY_USE_TLS", "0") in ("0", "", "false"):
+            connection.settimeout(PATIENCE_S)
+            connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+            answer = connection.recv(9)
+            if len(answer) < 4 or answer[3] != 4:
+                refuse("something else listens there")
+
+
+def check():
+    """Only addresses with a port can be tried; Ray looks for the others by itself."""
+    host, colon, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
+    if not (colon and port.isdigit()):
+        return
+    try:
+        probe(host.strip("[]"), int(port))
+    except (OSError, OverflowError) as error:
+        refuse("no answer within 3 s" if isinstance(error, TimeoutError) else error)
+
+
 # Left alone, Ray would join whatever cluster it finds on this machine, perhaps one that has ended.
 address = plan["address"] or os.environ.get("RAY_ADDRESS") or "local"
+limit = threading.Timer(10 * PATIENCE_S, refuse, ["it did not let us in within 30 s"])
+limit.daemon = True
+if address != "local":
+    check()
+    limit.start()
 ray.init(address=address, log_to_driver=False, include_dashboard=False if address == "local" else None)
+limit.cancel()
 options = {"num_cpus": 1, "max_retries": 0}
 if plan["memory"]:
     options["memory"] = plan["memory"]

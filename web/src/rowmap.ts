@@ -1,40 +1,45 @@
-// The map of touched memory: named rows of addresses, time to the right; a chosen stretch shows its columns only.
+// Maps with named rows and time to the right: touched memory, ranks. A chosen stretch shows its columns only.
 import { bytes, duration, percent } from "./format";
 import { color, element, sharpen } from "./dom";
 import { Heatmap } from "./heatmap";
 import { onChange, state } from "./state";
-import type { PageMap } from "./model";
+import type { RowMap } from "./model";
 
-const HEIGHT = 420;
 const NAMES = 220;
+/** The most, and a row each where there are few. */
+const HEIGHT = 420;
+const ROW = 22;
 
-export function pageMap(figure: HTMLElement, map: PageMap): void {
-  const { times, end, names, sizes, cells } = map;
+/** What a cell says: of what is resident, or of what the largest had. */
+function told(map: RowMap, row: number, value: number): string[] {
+  if (map.full > 0) return [value === 0 ? "nothing recorded" : bytes(((value - 1) / 254) * map.full), `peak ${bytes(map.sizes[row])}`];
+  return [`${bytes(map.sizes[row])} resident`, value === 0 ? "nothing resident" : `${percent((value - 1) / 254)} touched`];
+}
+
+export function rowMap(figure: HTMLElement, map: RowMap, about: string): void {
+  const { times, end, names, cells } = map;
   const [columns, rows] = [times.length, names.length];
   if (columns === 0 || rows === 0) return;
-  const caption = element("figcaption", {}, "addresses down, time to the right; drag zooms, double click shows all");
+  const height = map.full > 0 ? Math.min(HEIGHT, Math.max(60, rows * ROW)) : HEIGHT;
+  const caption = element("figcaption", {}, about);
   const labels = element("canvas", { "aria-hidden": "true" });
   const names_width = () => Math.min(NAMES, figure.clientWidth * 0.3);
-  const words = (column: number, row: number, value: number) => [
-    names[row],
-    `${bytes(sizes[row])} resident`,
-    value === 0 ? "nothing resident" : `${percent((value - 1) / 254)} touched`,
-    duration(times[column]),
-  ];
-  const heat = new Heatmap({ columns, rows, cells, words }, () => figure.clientWidth - names_width(), HEIGHT);
+  const words = (column: number, row: number, value: number) => [names[row], ...told(map, row, value), duration(times[column])];
+  const heat = new Heatmap({ columns, rows, cells, words }, () => figure.clientWidth - names_width(), height, about);
   /** A name where its rows begin, if there is room. */
   const drawLabels = () => {
     const width = names_width();
-    const context = sharpen(labels, width, HEIGHT);
-    const { y: first, height } = heat.shown();
+    const context = sharpen(labels, width, height);
+    const { y: first, height: count } = heat.shown();
     context.font = "11px system-ui, sans-serif";
     context.textAlign = "right";
     context.fillStyle = color("text");
     let last = -20;
-    for (let row = Math.floor(first); row < Math.min(rows, first + height); row++) {
-      const y = ((row - first) / height) * HEIGHT;
+    for (let row = Math.floor(first); row < Math.min(rows, first + count); row++) {
+      const y = ((row - first) / count) * height;
       if ((row > first && names[row] === names[row - 1]) || y - last < 12) continue;
-      context.fillText(names[row], width - 6, y + 10, width - 8);
+      const middle = Math.max(10, Math.min(height / count, ROW) / 2 + 4);
+      context.fillText(names[row], width - 6, y + middle, width - 8);
       last = y;
     }
   };
