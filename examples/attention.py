@@ -11,6 +11,7 @@ The scores need batch * window² numbers, the projections batch * window * width
 
 import argparse
 import os
+import time
 
 import numpy as np
 
@@ -19,6 +20,7 @@ parser.add_argument("--batch", type=int, default=8)
 parser.add_argument("--window", type=int, default=128)
 parser.add_argument("--width", type=int, default=128)
 parser.add_argument("--steps", type=int, default=6)
+parser.add_argument("--pace", type=float, default=0, metavar="SECS", help="a step lasts at least this long")
 arguments = parser.parse_args()
 
 random = np.random.default_rng(1)
@@ -33,6 +35,7 @@ query, key, value = weights(), weights(), weights()
 momentum = [np.zeros_like(query) for _ in range(3)]
 
 for step in range(arguments.steps):
+    begin = time.monotonic()
     marks.write(f"step {step}\n")
     data = random.standard_normal((arguments.batch, arguments.window, arguments.width), dtype=np.float32)
     # Forward: everything below is kept for the way back.
@@ -51,4 +54,5 @@ for step in range(arguments.steps):
         update = np.tensordot(data, grad, axes=((0, 1), (0, 1))) / (arguments.batch * arguments.window)
         momentum[number] = 0.9 * momentum[number] + update
         weight -= 0.01 * momentum[number]
+    time.sleep(max(0.0, begin + arguments.pace - time.monotonic()))
 print("loss", float((error**2).mean()))
