@@ -16,6 +16,7 @@ pub mod pages;
 mod process;
 pub mod report;
 pub mod sampler;
+pub mod soak;
 pub mod sweep;
 
 use std::fs;

@@ -98,6 +98,11 @@ const PAGES: [Page; 2] = [
                 title: "The page: `nilo report --html`",
                 how: "Of a long run, beside memray's; how fast it answers in a browser.",
             },
+            Topic {
+                bench: "soak",
+                title: "Hours of `nilo run --heap --allocs`",
+                how: "A training in torch; the recorder is looked at from outside.",
+            },
             Topic { bench: "build", title: "Building it", how: "A cold release build with two jobs." },
         ],
     },

@@ -179,6 +179,15 @@ enum Bench {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+    /// A training for hours under `nilo run --heap --allocs`: the recorder must stay as small as it was
+    Soak {
+        /// For so long
+        #[arg(long, value_name = "N", default_value_t = 120)]
+        minutes: u32,
+        /// Folder to write [default: bench/DATE-soak]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// Unchanged code compared with itself: no gate may fail
     Gate {
         /// Comparisons
@@ -286,6 +295,9 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
         }
         Verb::Bench { what: Bench::Pages { quick, out } } => {
             bench::pages::run(&bench::pages::Options { quick, out })
+        }
+        Verb::Bench { what: Bench::Soak { minutes, out } } => {
+            bench::soak::run(&bench::soak::Options { minutes, out })
         }
         Verb::Bench { what: Bench::Harmless { censuses, out } } => {
             bench::harmless::run(&bench::harmless::Options { censuses, out })
