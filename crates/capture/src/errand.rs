@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
+use nilometer_kernel::sys::limits::give_back_freed_memory;
+
 use crate::census::{Progress, Stage};
 
 /// Set while the target is held.
@@ -67,6 +69,8 @@ impl<T: Send + 'static> Errands<T> {
             holding.release();
             // Whoever waits may have gone: then nobody needs the answer.
             let _ = sender.send(brought);
+            // A look needs many times what the recorder needs between two of them.
+            give_back_freed_memory();
         };
         if std::thread::Builder::new().name(name.to_owned()).spawn(work).is_ok() {
             self.out = Some(receiver);

@@ -309,8 +309,7 @@ fn what_the_memory_monitor_of_ray_kills_is_a_result() {
     let mut strict: Vec<(&str, &str)> =
         variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     strict.extend([("RAY_memory_usage_threshold", "0.01"), ("RAY_memory_monitor_refresh_ms", "50")]);
-    let hold = [("BATCH_HOLD", "1")];
-    strict.extend(hold);
+    strict.push(("BATCH_HOLD", "1")); // until the monitor has looked
     let (output, document) =
         sweep(&lab, &["--on", "ray", "--python", &python, "--force"], "batch=5", &strict);
     assert_eq!(document["points"][0]["outcome"], "oom", "{document:#}\n{}", text(&output.stderr));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::control::{ask, socket_of};
 use crate::harness::{Lab, py_program};
 use crate::heap_target::document;
-use crate::onlooker::until;
+use crate::onlooker::{stat, until};
 use crate::watched::{Watched, python};
 
 fn nodes<'l>(lab: &'l Lab, options: &[&str]) -> (Watched<'l>, u64) {
@@ -72,6 +72,29 @@ fn a_snapshot_is_taken_for_who_asks_the_socket() {
     let stranger = json!({"do": "heap", "pid": 1, "path": lab.path("other.heap")}).to_string();
     assert!(ask(&socket, &stranger)["error"].as_str().is_some_and(|error| error.contains("not of this")));
     assert_eq!(watched.end().code(), Some(0));
+}
+
+#[test]
+fn what_a_census_needed_is_given_back() {
+    let lab = Lab::new();
+    let (mut watched, _) = nodes(&lab, &["--heap=1s", "--no-ledger"]);
+    let socket = socket_of(&watched.directory);
+    let status = || ask(&socket, r#"{"do":"status"}"#);
+    let target = status()["processes"][0]["pid"].as_i64().expect("a number");
+    let nilo = stat(i32::try_from(target).expect("a pid")).expect("it runs").parent;
+    let before = anonymous_kib(nilo);
+    watched.order("grow 300000", "nodes");
+    // Rows of a table stay: they must not keep the arena in which they were made.
+    until("some tables", || status()["heap_tables"].as_u64() >= Some(4));
+    until("the recorder is as small as it was", || anonymous_kib(nilo) < before + 4096);
+    assert_eq!(watched.end().code(), Some(0));
+}
+
+/// The private memory of a process that it really has.
+fn anonymous_kib(pid: i32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("RssAnon");
+    line.trim_end_matches("kB").trim().parse().expect("a number")
 }
 
 #[test]

@@ -3,6 +3,7 @@
 batch.py BATCH [STEPS] [LEAK_KIB]; marks its steps; fails, or lacks memory, where the batch says so.
 """
 import os
+import signal
 import sys
 
 MIB = 1 << 20
@@ -32,3 +33,6 @@ for step in range(steps):
     activations = bytearray(b"a") * (batch * MIB)
     kept.append(bytearray(b"k") * (leak << 10))
     del activations
+
+if os.environ.get("BATCH_HOLD"):
+    signal.pause()  # until somebody ends it
