@@ -29,7 +29,7 @@ use nilometer_ring::layout::{
 };
 
 use super::settings::{PATH, Settings};
-use super::{headroom, native, python, sys, thread, tls};
+use super::{headroom, native, python, real, sys, thread, tls};
 
 /// A control page that says "off", for processes that are not recorded.
 struct Idle(UnsafeCell<[u64; 512]>);
@@ -39,12 +39,21 @@ unsafe impl Sync for Idle {}
 
 static IDLE: Idle = Idle(UnsafeCell::new([0; 512]));
 static CONTROL: AtomicPtr<Control> = AtomicPtr::new(IDLE.0.get().cast());
+/// The same page where the allocator is libc's, else the idle one: a block that is passed over needs no guard there.
+/// For the ways past the hooks (`entry`); what they jump to is known before this is set.
+pub static QUIET_CONTROL: AtomicPtr<Control> = AtomicPtr::new(IDLE.0.get().cast());
 
 /// This process's control page. Always valid; idle ones are never switched on.
 #[inline(always)]
 pub fn control() -> &'static Control {
     // SAFETY: points to `IDLE` or to a mapping; none is ever unmapped, not even a parent's in its child.
     unsafe { &*CONTROL.load(Relaxed) }
+}
+
+fn set_control(page: *mut Control) {
+    let quiet = if real::is_quiet() { page } else { IDLE.0.get().cast() };
+    CONTROL.store(page, Release);
+    QUIET_CONTROL.store(quiet, Release);
 }
 
 pub fn is_idle() -> bool {
@@ -193,7 +202,7 @@ fn open_control(forked_from: u32) -> Option<()> {
     control.book.store(BOOK_FD.inode.load(Relaxed), Relaxed);
     control.start_ticks.store(clock::ticks(), Relaxed);
     control.start_ns.store(sys::monotonic_ns(), Relaxed);
-    CONTROL.store(page, Release);
+    set_control(page);
     Some(())
 }
 
@@ -248,7 +257,7 @@ fn send_files(socket: i32, hello: &Hello, control: i32, book: Option<i32>) -> bo
 
 /// Nothing is recorded in this process.
 fn give_up() {
-    CONTROL.store(IDLE.0.get().cast(), Release);
+    set_control(IDLE.0.get().cast());
     CONTROL_FD.close();
 }
 
@@ -365,7 +374,7 @@ pub fn bound_main_stack(entry: usize) {
     // The kernel keeps at least 128 MiB below the stack free of mappings, so a smaller span is all stack.
     const SPAN: u64 = 120 << 20;
     const ABOVE_FIRST_FRAME: usize = 64;
-    let high = super::real::visible(c"__libc_stack_end").cast::<usize>();
+    let high = real::visible(c"__libc_stack_end").cast::<usize>();
     // SAFETY: a variable of the dynamic linker; where it does not exist the entry's page must do. It names the
     // word that the first frame ends at. Beyond it lie argc and at least ten pairs of the auxiliary vector: they
     // belong to the stack too, else a first frame that ends on a page's end would lie outside.

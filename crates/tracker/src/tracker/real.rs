@@ -10,6 +10,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
 
+use super::sample;
 pub use super::symbol::{next, visible};
 
 /// A function found at run time, or not.
@@ -91,9 +92,10 @@ pub fn is_quiet() -> bool {
 
 /// Finds out whether the allocator is libc's. Once, in the constructor.
 pub fn recognise(is_same_object: impl Fn(usize, usize) -> bool) {
-    let (malloc, free) = (REAL.malloc.address() as usize, REAL.free.address() as usize);
     let libc = visible(c"gnu_get_libc_version") as usize;
-    let quiet = libc != 0 && is_same_object(malloc, libc) && is_same_object(free, libc);
+    let functions = [&REAL.malloc.0, &REAL.calloc.0, &REAL.realloc.0, &REAL.free.0];
+    let is_of_libc = |function: &AtomicPtr<c_void>| is_same_object(function.load(Relaxed) as usize, libc);
+    let quiet = libc != 0 && functions.into_iter().all(is_of_libc);
     QUIET.store(u32::from(quiet), Relaxed);
 }
 
@@ -142,7 +144,9 @@ fn early(bytes: usize) -> *mut c_void {
     unsafe {
         let block = BYTES.0.get().cast::<u8>().add(start);
         block.cast::<usize>().write(bytes);
-        block.add(PREFIX).cast()
+        let block = block.add(PREFIX);
+        sample::never_pass_over(block as u64);
+        block.cast()
     }
 }
 

@@ -81,22 +81,24 @@ fn ln(x: f64) -> f64 {
     2.0 * sum + exponent as f64 * LN_2
 }
 
-const BITS: u32 = 16;
-const SLOTS: usize = 1 << BITS;
+const SLOTS: usize = 1 << 16;
+/// An odd number: the upper half of a 32-bit product with it is the place of a block.
+pub const SPREAD: u32 = 0x1b87_3593;
 /// A block lies at most so far from its place.
 const WINDOW: usize = 64;
 
 /// Blocks that were drawn and live.
 static BLOCKS: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
 /// How many of them belong to each place: a free looks here first and is mostly done.
-static COUNTS: [AtomicU8; SLOTS] = [const { AtomicU8::new(0) }; SLOTS];
+pub static COUNTS: [AtomicU8; SLOTS] = [const { AtomicU8::new(0) }; SLOTS];
 static LIVE: AtomicU32 = AtomicU32::new(0);
 /// When so many live, the next ones are drawn less often.
 static CEILING: AtomicU32 = AtomicU32::new(SLOTS as u32 / 2);
 
+/// Also computed in `entry`.
 #[inline(always)]
 fn place(block: u64) -> usize {
-    ((block >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS)) as usize
+    ((block as u32).wrapping_mul(SPREAD) >> 16) as usize
 }
 
 fn slot(at: usize) -> &'static AtomicU64 {
@@ -132,6 +134,11 @@ fn thin_out() {
         bytes.store(bytes.load(Relaxed).saturating_mul(2), Relaxed);
     }
     control.mode.fetch_add(1 << 16, Release); // another revision of the same mode
+}
+
+/// Frees of this block are looked at as if it were drawn, for ever.
+pub fn never_pass_over(block: u64) {
+    COUNTS[place(block)].fetch_add(1, Relaxed);
 }
 
 /// False if the block was surely not drawn.

@@ -11,10 +11,13 @@ use crate::tracker::guard::Hold;
 use crate::tracker::real::{self, REAL};
 use crate::tracker::record::{self, Caller};
 
-entry!(#[unsafe(no_mangle)] malloc(_n: usize) -> *mut c_void, "rsi", "rdx" => on_malloc);
-entry!(#[unsafe(no_mangle)] calloc(_k: usize, _n: usize) -> *mut c_void, "rdx", "rcx" => on_calloc);
-entry!(#[unsafe(no_mangle)] realloc(_b: *mut c_void, _n: usize) -> *mut c_void, "rdx", "rcx" => on_realloc);
-entry!(#[unsafe(no_mangle)] free(_b: *mut c_void), "rsi", "rdx" => on_free);
+entry!(#[unsafe(no_mangle)] malloc(_n: usize) -> *mut c_void, "rsi", "rdx" => on_malloc,
+    sampled(), small("rdi"), passed_over("rdi"));
+entry!(#[unsafe(no_mangle)] calloc(_k: usize, _n: usize) -> *mut c_void, "rdx", "rcx" => on_calloc,
+    sampled(), product("rdi", "rsi"), small("rcx"), passed_over("rcx"));
+entry!(#[unsafe(no_mangle)] realloc(_b: *mut c_void, _n: usize) -> *mut c_void, "rdx", "rcx" => on_realloc,
+    sampled(), small("rsi"), not_drawn("edi"), passed_over("rsi"));
+entry!(#[unsafe(no_mangle)] free(_b: *mut c_void), "rsi", "rdx" => on_free, sampled(), not_drawn("edi"));
 entry!(#[unsafe(no_mangle)] reallocarray(_b: *mut c_void, _k: usize, _n: usize) -> *mut c_void, "rcx", "r8" => on_reallocarray);
 entry!(#[unsafe(no_mangle)] posix_memalign(_o: *mut *mut c_void, _a: usize, _n: usize) -> c_int, "rcx", "r8" => on_posix_memalign);
 entry!(#[unsafe(no_mangle)] aligned_alloc(_a: usize, _n: usize) -> *mut c_void, "rdx", "rcx" => on_aligned_alloc);

@@ -12,6 +12,7 @@ use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
 use nilometer_ring::book::{Frame, special};
+use nilometer_ring::event::{Level, Mode};
 
 use super::node;
 use super::process::control;
@@ -122,8 +123,11 @@ pub fn walk(memory: &mut Memory, tls: &Tls, caller: Caller) -> u32 {
 fn walk_anew(memory: &mut Memory, tls: &Tls, start: Seen, context: Context) -> u32 {
     let (kept, count, whole) = walk_out(memory, tls.stack_high - 16, start);
     let node = intern(memory, kept, count, whole);
-    let Memory { known, length, wholes, .. } = memory;
-    wholes.keep(context, known.get(..*length).unwrap_or(&[]), node);
+    // Samples are few, and their stacks hardly ever the same twice: to remember them would cost more than it saves.
+    if Mode(control().mode.load(Relaxed)).level() != Level::Sampled {
+        let Memory { known, length, wholes, .. } = memory;
+        wholes.keep(context, known.get(..*length).unwrap_or(&[]), node);
+    }
     memory.is_fresh = true;
     node
 }

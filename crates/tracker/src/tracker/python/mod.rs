@@ -163,38 +163,50 @@ fn innermost(layout: &Layout) -> usize {
 /// Collects positions, innermost first. Their number, and whether the chain ended.
 #[inline(always)]
 fn collect(memory: &mut Memory, layout: &Layout, innermost: usize) -> (usize, bool) {
-    let shape = &layout.frame;
+    let at = layout.frame.position;
+    let first = |is_first: bool| if is_first { ENTRY } else { 0 };
+    // SAFETY: fields of a frame of this thread's live chain; `check` has verified the layout on one.
+    let byte = |frame: usize, offset: u16| unsafe { ((frame + offset as usize) as *const u8).read() };
+    // A loop for each kind: deep stacks are walked for nearly nothing else.
+    match layout.frame.kind {
+        FrameKind::Object { unit } => collect_by(memory, layout, innermost, |frame, _| {
+            // SAFETY: as above.
+            let index = unsafe { ((frame + at as usize) as *const i32).read() };
+            Some((index.max(0).cast_unsigned() * unit) as usize | ENTRY)
+        }),
+        FrameKind::Flagged { entry } => collect_by(memory, layout, innermost, |frame, _| {
+            // SAFETY: as above.
+            Some(unsafe { word(frame, at) } | first(byte(frame, entry) != 0))
+        }),
+        FrameKind::Shimmed { owner } => collect_by(memory, layout, innermost, |frame, previous| {
+            let is_shim = |frame: usize| byte(frame, owner) >= SHIM;
+            // SAFETY: as above.
+            (!is_shim(frame)).then(|| unsafe { word(frame, at) } | first(previous == 0 || is_shim(previous)))
+        }),
+    }
+}
+
+/// `position` is asked of each frame, with the one outwards of it; what has none is passed over.
+#[inline(always)]
+fn collect_by(
+    memory: &mut Memory,
+    layout: &Layout,
+    innermost: usize,
+    position: impl Fn(usize, usize) -> Option<usize>,
+) -> (usize, bool) {
     let mut frame = innermost;
     let mut count = 0;
     while frame != 0 {
-        // SAFETY: a frame of this thread's live chain; `check` has verified the layout on one.
-        unsafe {
-            let code = layout.executable(word(frame, shape.code));
-            let previous = word(frame, shape.previous);
-            let position = match shape.kind {
-                FrameKind::Object { unit } => {
-                    let index = ((frame + shape.position as usize) as *const i32).read();
-                    Some((index.max(0).cast_unsigned() * unit) as usize | ENTRY)
-                }
-                FrameKind::Flagged { entry } => {
-                    let first = ((frame + entry as usize) as *const u8).read() != 0;
-                    Some(word(frame, shape.position) | if first { ENTRY } else { 0 })
-                }
-                FrameKind::Shimmed { owner } => {
-                    let is_shim = |frame: usize| ((frame + owner as usize) as *const u8).read() >= SHIM;
-                    let first = previous == 0 || is_shim(previous);
-                    (!is_shim(frame)).then(|| word(frame, shape.position) | if first { ENTRY } else { 0 })
-                }
-            };
-            if let Some(at) = position {
-                if count == MAX_DEPTH {
-                    return (count, false);
-                }
-                memory.fresh[count] = Position { code, at };
-                count += 1;
-            }
-            frame = previous;
+        // SAFETY: as in `collect`.
+        let (code, previous) = unsafe {
+            (layout.executable(word(frame, layout.frame.code)), word(frame, layout.frame.previous))
+        };
+        if let Some(at) = position(frame, previous) {
+            let Some(place) = memory.fresh.get_mut(count) else { return (count, false) };
+            *place = Position { code, at };
+            count += 1;
         }
+        frame = previous;
     }
     (count, true)
 }
