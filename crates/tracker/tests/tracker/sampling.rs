@@ -1,8 +1,12 @@
 //! Sampled mode against a program whose live sets are known: unbiased, and as exact as promised.
 
 use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
 
-use super::session::{Session, program};
+use nilometer_ring::event::{Level, Mode};
+
+use super::session::{Reaper, Session, program};
 
 /// Requested size, live blocks and blocks made, per thread of `sites.c`.
 const SITES: [(u64, u64, u64); 6] = [
@@ -14,10 +18,26 @@ const SITES: [(u64, u64, u64); 6] = [
     (48, 250_000, 500_000),
 ];
 
+/// The same of `ways.c`, without the blocks made.
+const WAYS: [(u64, u64); 12] = [
+    (72, 50_000),
+    (41, 0),
+    (88, 50_000),
+    (2064, 5_000),
+    (1001, 0),
+    (3001, 0),
+    (504, 2_000),
+    (4160, 500),
+    (101, 0),
+    (1 << 20, 50),
+    (1 << 19, 0),
+    (57, 50),
+];
+
 /// Estimated live bytes by size, of one run.
-fn live(settings: &str, threads: u64) -> HashMap<u64, f64> {
+fn live(name: &str, settings: &str, args: &[&str]) -> HashMap<u64, f64> {
     let session = Session::new();
-    let output = session.command(program("sites.c"), settings).arg(threads.to_string()).output().unwrap();
+    let output = session.command(program(name), settings).args(args).output().unwrap();
     assert!(output.status.success());
     let heard = session.finish();
     let told = heard.only();
@@ -31,11 +51,20 @@ fn live(settings: &str, threads: u64) -> HashMap<u64, f64> {
 
 #[test]
 fn estimates_are_unbiased_and_their_error_is_the_one_told() {
+    estimate("sites.c", &SITES.map(|(bytes, live, _)| (bytes, live)));
+}
+
+#[test]
+fn estimates_are_unbiased_whichever_way_a_block_was_made() {
+    estimate("ways.c", &WAYS);
+}
+
+fn estimate(name: &str, sites: &[(u64, u64)]) {
     const RUNS: u32 = 12;
     for mean_bytes in [64_u64 << 10, 512 << 10] {
         let settings = format!("mode=sampled,mean={mean_bytes}");
-        let runs: Vec<_> = (0..RUNS).map(|_| live(&settings, 2)).collect();
-        for (bytes, live_blocks, _) in SITES {
+        let runs: Vec<_> = (0..RUNS).map(|_| live(name, &settings, &["2"])).collect();
+        for &(bytes, live_blocks) in sites {
             let truth = (bytes * live_blocks * 2) as f64;
             let found: Vec<f64> = runs.iter().map(|run| run.get(&bytes).copied().unwrap_or(0.0)).collect();
             let average = found.iter().sum::<f64>() / f64::from(RUNS);
@@ -62,11 +91,55 @@ fn estimates_are_unbiased_and_their_error_is_the_one_told() {
 
 #[test]
 fn all_mode_is_exact() {
-    let sums = live("mode=all", 1);
-    for (bytes, live_blocks, _) in SITES {
+    let sites = SITES.map(|(bytes, live, _)| (bytes, live));
+    check_exactly(&live("sites.c", "mode=all", &["1"]), &sites);
+    check_exactly(&live("ways.c", "mode=all", &["1"]), &WAYS);
+}
+
+/// Every block is a sample, so that nothing may be missed: neither a block nor its end.
+#[test]
+fn samples_of_everything_are_exact() {
+    let tenth = WAYS.map(|(bytes, live)| (bytes, live / 10));
+    check_exactly(&live("ways.c", "mode=sampled,exact=0", &["1", "5000"]), &tenth);
+}
+
+fn check_exactly(sums: &HashMap<u64, f64>, sites: &[(u64, u64)]) {
+    for &(bytes, live_blocks) in sites {
         let found = sums.get(&bytes).copied().unwrap_or(0.0);
         assert!((found - (bytes * live_blocks) as f64).abs() < 0.5, "{bytes}: {found}");
     }
+}
+
+/// Threads that pass over everything at full speed: from the moment the mode is another, each block and each free counts.
+#[test]
+fn threads_in_full_flight_notice_another_mode_at_once() {
+    let session = Session::new();
+    let mut command = session.command(program("switch.c"), "mode=sampled,wait=60000");
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Reaper(child);
+    let mut to = child.0.stdin.take().unwrap();
+    let mut from = BufReader::new(child.0.stdout.take().unwrap());
+    session.until(|heard| heard.processes.first().is_some_and(|told| told.begins >= 5));
+    assert_eq!(session.heard().only().live_of(4321), 0);
+    let mut switch = |mode: Mode| {
+        session.switch(mode);
+        session.until(|heard| heard.only().mode == mode.0);
+        to.write_all(b"\n").unwrap();
+    };
+    switch(Mode::new(Level::All));
+    let mut line = String::new();
+    from.read_line(&mut line).unwrap();
+    assert_eq!(line, "made\n");
+    session.until(|heard| heard.only().live_of(4324) == 4000);
+    for (bytes, count) in [(4321, 4000), (4322, 4000), (4323, 0), (4325, 0)] {
+        assert_eq!(session.heard().only().live_of(bytes), count, "{bytes}");
+    }
+    switch(Mode::new(Level::Sampled).with(Mode::ALL_FREES));
+    assert!(child.0.wait().unwrap().success());
+    let heard = session.finish();
+    let told = heard.only();
+    assert_eq!([4321, 4322, 4324].map(|bytes| told.live_of(bytes)), [0, 0, 0]);
+    assert_eq!(told.totals.lost, 0);
 }
 
 #[test]
