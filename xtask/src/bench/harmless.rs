@@ -78,12 +78,13 @@ fn watch(
     let trainer = Trainer::start(python, program, framework, None)?;
     let mut pauses_ms = Vec::new();
     let (mut partial, mut refused) = (0, 0);
-    for _ in 0..censuses {
+    while pauses_ms.len() < censuses as usize {
         let output = Command::new(nilo).args(["heap", &trainer.child.id().to_string(), "--json"]).output()?;
         let talk = String::from_utf8_lossy(&output.stderr);
         // On a busy machine a thread may not come to its stop in time; that is said, and the target runs on.
         if output.status.code() == Some(NOT_AVAILABLE) && talk.contains("timed out") {
             refused += 1;
+            ensure!(refused <= censuses, "more looks were refused than are wanted: {talk}");
             continue;
         }
         ensure!(output.status.success(), "nilo heap failed after {} looks: {talk}", pauses_ms.len());
