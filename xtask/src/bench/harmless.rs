@@ -61,8 +61,14 @@ pub fn run(options: &Options) -> Result<bool> {
     let bars = outcomes.iter().flat_map(bars).collect::<Vec<_>>();
     let page = render(&outcomes, &bars)?;
     println!("{page}");
-    let readings: Vec<Value> = outcomes.iter().map(to_json).collect();
-    write_folder(options.out.clone(), "harmless", &page, &json!({"readings": readings}))?;
+    let data = json!({
+        "date": machine::read_date()?,
+        "machine": machine::read_machine()?,
+        "commit": machine::read_commit(),
+        "readings": outcomes.iter().map(to_json).collect::<Vec<Value>>(),
+        "bars": bars.iter().map(Bar::to_json).collect::<Vec<Value>>(),
+    });
+    write_folder(options.out.clone(), "harmless", &page, &data)?;
     Ok(bar::all_hold(&bars))
 }
 
