@@ -125,13 +125,12 @@ impl Pools {
         self.index.get(number).map(|(_, part)| &**part)
     }
 
-    /// The block that holds an address: its number among all, and how far into it the address is.
+    /// The block that holds an address of a pool: its number among all, and how far into it the address is.
     #[inline]
-    pub fn block_at(&self, address: u64) -> Option<(usize, u32)> {
-        let pool = self.at(address)?;
+    pub fn block_in(&self, pool: &Pool, address: u64) -> Option<(usize, u32)> {
         let within = ((address - pool.base) as u32).checked_sub(self.header)?;
-        let block = within / pool.block_bytes;
-        (block < pool.carved).then(|| ((pool.first + block) as usize, within % pool.block_bytes))
+        let block = divided(within, pool.block_bytes);
+        (block < pool.carved).then(|| ((pool.first + block) as usize, within - block * pool.block_bytes))
     }
 
     /// The end of the block that an address of a pool is in.
@@ -225,6 +224,27 @@ impl Pool {
     }
 }
 
+/// 2^32 divided by each size of blocks, which are multiples of 8, rounded up.
+const INVERSE: [u64; 65] = {
+    let mut inverse = [0; 65];
+    let mut units = 1;
+    while units < inverse.len() {
+        inverse[units] = (1u64 << 32).div_ceil(8 * units as u64);
+        units += 1;
+    }
+    inverse
+};
+
+/// How many blocks fit into what is before an address of a pool: a division for each reference of a heap, as a
+/// multiplication. Exact as long as the product of both is below 2^32.
+#[inline]
+fn divided(within: u32, block_bytes: u32) -> u32 {
+    match INVERSE.get(block_bytes as usize / 8) {
+        Some(inverse) => (u64::from(within) * inverse >> 32) as u32,
+        None => within / block_bytes,
+    }
+}
+
 fn half(bytes: &[u8], offset: usize) -> Option<u32> {
     bytes.get(offset..offset + 4)?.try_into().ok().map(u32::from_le_bytes)
 }
@@ -301,12 +321,22 @@ mod tests {
     }
 
     #[test]
+    fn a_product_tells_what_a_division_would() {
+        for block_bytes in (8..=512).step_by(8) {
+            for within in 0..16 << 10 {
+                assert_eq!(divided(within, block_bytes), within / block_bytes, "{within} / {block_bytes}");
+            }
+        }
+    }
+
+    #[test]
     fn blocks_are_found_by_address() {
         let (_, pools) = find(&pool(3, &[1]));
-        assert_eq!(pools.block_at(BASE + 48 + 64 + 16), Some((1, 16)));
-        assert_eq!(pools.block_at(BASE + 47), None);
-        assert_eq!(pools.block_at(BASE + 48 + 4 * 64), None, "never carved");
-        assert_eq!(pools.block_at(BASE + 4096), None);
+        let block_at = |address| pools.block_in(pools.at(address)?, address);
+        assert_eq!(block_at(BASE + 48 + 64 + 16), Some((1, 16)));
+        assert_eq!(block_at(BASE + 47), None);
+        assert_eq!(block_at(BASE + 48 + 4 * 64), None, "never carved");
+        assert_eq!(block_at(BASE + 4096), None);
         assert_eq!(pools.block_bytes(BASE + 48 + 128), Some(64));
         assert_eq!(pools.block_bytes(BASE + 48 + 120), None);
         let pool = pools.list()[0];

@@ -110,7 +110,7 @@ impl<'h, 'g> Side<'h, 'g> {
 
     fn each(&self) -> impl Iterator<Item = Seen> + '_ {
         let objects = &self.graph.objects;
-        self.ids.iter().zip(&self.partition.group).zip(self.amounts.each(&self.ids)).map(
+        self.ids.iter().zip(self.partition.group.iter()).zip(self.amounts.each(&self.ids)).map(
             |((id, group), amount)| Seen {
                 address: objects.address[*id as usize],
                 kind: objects.kind[*id as usize],

@@ -1,5 +1,6 @@
 //! Tables: the objects of a set by something, each object in one row.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use nilometer_trace::heap::{Kind, ObjectId, ShownKinds};
@@ -15,8 +16,8 @@ use crate::unit::share;
 
 /// The group of each object of a set, and what the groups are called.
 pub(super) struct Partition<'h, 'g> {
-    /// In the order of the set.
-    pub(super) group: Vec<u32>,
+    /// In the order of the set; of a whole heap by kind there is a column already.
+    pub(super) group: Cow<'h, [u32]>,
     names: Names<'h, 'g>,
 }
 
@@ -34,7 +35,7 @@ impl<'h, 'g> Partition<'h, 'g> {
         let mut partition = Self::untold(heap, ids, by, &told)?;
         for (storage, teller) in &told {
             if let (Ok(storage), Ok(teller)) = (ids.binary_search(storage), ids.binary_search(teller)) {
-                partition.group[storage] = partition.group[teller];
+                partition.group.to_mut()[storage] = partition.group[teller];
             }
         }
         Ok(partition)
@@ -47,13 +48,19 @@ impl<'h, 'g> Partition<'h, 'g> {
         told: &[(ObjectId, ObjectId)],
     ) -> Result<Self, Error> {
         Ok(match by {
+            By::Kind if ids.len() == heap.len() => {
+                Self { group: Cow::Borrowed(heap.kinds().all()), names: Names::Kinds(heap.kinds()) }
+            }
             By::Kind => Self::each(ids, |id| heap.kinds().shown(id), Names::Kinds(heap.kinds())),
             By::Type => Self::each(ids, |id| plain(heap, id), Names::Kinds(heap.kinds())),
             By::Module => modules(heap, ids),
             By::Size => sizes(heap, ids, told),
             By::Owner => {
-                let owners = owner::of(heap, ids);
-                Self { group: owners.group.clone(), names: Names::Owners(Box::new(owners), heap.kinds()) }
+                let mut owners = owner::of(heap, ids);
+                Self {
+                    group: Cow::Owned(std::mem::take(&mut owners.group)),
+                    names: Names::Owners(Box::new(owners), heap.kinds()),
+                }
             }
             By::Attribute => {
                 let attributes = heap.attributes()?;
@@ -223,7 +230,7 @@ pub(super) fn row(heap: &Heap<'_>, set: &Set, grouping: Grouping, row: usize) ->
     let sums = partition.sums(heap.amounts_among(&set.ids).each(&set.ids));
     let ranked = ranked(&partition, &sums, grouping.order);
     let found = ranked.get(row).ok_or(Error::NoSuchRow { row, rows: ranked.len() })?;
-    let members = set.ids.iter().zip(&partition.group).filter(|(_, group)| **group == found.0);
+    let members = set.ids.iter().zip(partition.group.iter()).filter(|(_, group)| **group == found.0);
     let mut selection = set.selection.clone();
     selection.push(format!("row {row}: {}", partition.name(found.0)));
     Ok(Set { ids: members.map(|(id, _)| *id).collect(), selection })

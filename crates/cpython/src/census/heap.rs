@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use crate::kind::known::Shape;
 use crate::kind::{TypeId, Types};
 use crate::layout::{Layout, flag};
-use crate::pool::{Pools, word};
+use crate::pool::{Pool, Pools, word};
 use crate::reference::span::{self, is_address};
 use crate::size;
 
@@ -98,14 +98,14 @@ impl<'a> Heap<'a> {
     /// The object at an address, if it is known.
     pub fn find(&self, address: u64) -> Option<Found> {
         match self.pools.at(address) {
-            Some(_) => self.find_in_pools(address),
+            Some(pool) => self.find_in(pool, address),
             None => self.outside.get(&address).copied(),
         }
     }
 
     #[inline]
-    fn find_in_pools(&self, address: u64) -> Option<Found> {
-        let (block, within) = self.pools.block_at(address)?;
+    fn find_in(&self, pool: &Pool, address: u64) -> Option<Found> {
+        let (block, within) = self.pools.block_in(pool, address)?;
         let slot = *self.slots.get(block)?;
         let number = (slot & ((1 << 30) - 1)).checked_sub(1)?;
         (within == self.shift + (slot >> 30) * 16).then_some(number)
@@ -114,8 +114,8 @@ impl<'a> Heap<'a> {
     /// The object at an address, known or looked at now; `sure` if only an object can be there.
     #[inline]
     pub fn find_or_probe(&mut self, address: u64, sure: bool) -> Option<Found> {
-        if self.pools.at(address).is_some() {
-            return self.find_in_pools(address);
+        if let Some(pool) = self.pools.at(address) {
+            return self.find_in(pool, address);
         }
         match self.outside.get(&address) {
             Some(number) => Some(*number),

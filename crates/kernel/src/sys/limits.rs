@@ -31,17 +31,44 @@ impl OpenFiles {
 }
 
 /// For a program that allocates a lot and soon ends: what is freed is not given back to the kernel, which would have to
-/// clear it again for the next column.
+/// clear it again for the next column; and the heap is of huge pages where the kernel has them, as a fault for each small
+/// one costs more than to clear it.
 pub fn keep_freed_memory() {
     const AHEAD_BYTES: libc::c_int = 64 << 20;
+    const HUGE_BYTES: libc::c_int = 256 << 20;
     // As much as it takes: with any of these set, the threshold no longer moves, and columns would get mappings of their own.
     const MAPPED_BYTES: libc::c_int = 32 << 20;
     // SAFETY: it only sets numbers of the allocator.
     unsafe {
         libc::mallopt(libc::M_TRIM_THRESHOLD, -1);
-        libc::mallopt(libc::M_TOP_PAD, AHEAD_BYTES);
         libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);
+        libc::mallopt(libc::M_TOP_PAD, HUGE_BYTES);
     }
+    grow_heap_of_huge_pages();
+    // SAFETY: as above.
+    unsafe { libc::mallopt(libc::M_TOP_PAD, AHEAD_BYTES) };
+}
+
+/// Makes the heap grow once, by as much as it is told to, and advises what is new before anything of it is touched. A
+/// kernel or a limit that refuses leaves all as it was.
+fn grow_heap_of_huge_pages() {
+    /// More than is left of the heap at the beginning, less than gets a mapping of its own.
+    const PROBE_BYTES: usize = 1 << 20;
+    // SAFETY: the probe is ours until it is freed below, and nobody reads or writes it.
+    let probe = unsafe { libc::malloc(PROBE_BYTES) };
+    if probe.is_null() {
+        return;
+    }
+    // SAFETY: 0 asks where the heap ends and moves nothing.
+    let end = unsafe { libc::sbrk(0) } as usize;
+    let start = (probe as usize).next_multiple_of(page_bytes() as usize);
+    // Elsewhere than in the heap proper it stands where the kernel refused to let that grow.
+    if start < end {
+        // SAFETY: from the probe to its end the heap is mapped, and this advice changes nothing of what is in it.
+        unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) };
+    }
+    // SAFETY: from `malloc`, freed once.
+    unsafe { libc::free(probe) };
 }
 
 /// For a program that has just freed a lot and goes on for hours: whole free pages go back to the kernel, those inside the

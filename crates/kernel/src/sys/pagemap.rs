@@ -169,7 +169,9 @@ impl Pagemap {
     }
 
     fn scan(&self, range: &Range<u64>, runs: &mut Vec<PageRun>) -> io::Result<()> {
-        let mut regions = vec![Region::default(); REGIONS];
+        let pages = range.end.saturating_sub(range.start).div_ceil(self.page_bytes);
+        let room = (pages as usize).clamp(1, REGIONS); // most questions are about one page
+        let mut regions = vec![Region::default(); room];
         let mut from = range.start;
         while from < range.end {
             let mut scan = Scan {
@@ -177,7 +179,7 @@ impl Pagemap {
                 start: from,
                 end: range.end,
                 vec: regions.as_mut_ptr() as u64,
-                vec_len: REGIONS as u64,
+                vec_len: room as u64,
                 category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
                 return_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED | PAGE_IS_FILE | PAGE_IS_PFNZERO,
                 ..Scan::default()

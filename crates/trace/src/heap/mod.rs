@@ -283,6 +283,7 @@ impl Graph {
     }
 
     /// What an object refers to.
+    #[inline]
     pub fn referents(&self, object: ObjectId) -> &[ObjectId] {
         &self.edges.to[self.edges.range(object)]
     }
@@ -295,6 +296,7 @@ impl Graph {
 
 impl Edges {
     /// Positions in `to` and `label` of one object's edges.
+    #[inline]
     pub fn range(&self, object: ObjectId) -> std::ops::Range<usize> {
         self.start[object as usize] as usize..self.start[object as usize + 1] as usize
     }

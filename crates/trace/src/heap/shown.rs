@@ -34,6 +34,11 @@ impl ShownKinds {
         self.shown[object as usize]
     }
 
+    /// The numbers of all objects.
+    pub fn all(&self) -> &[u32] {
+        &self.shown
+    }
+
     /// The type alone.
     pub fn plain(&self, graph: &Graph, object: ObjectId) -> u32 {
         self.plain[graph.objects.kind[object as usize] as usize]
