@@ -11,7 +11,7 @@ pub mod heap;
 pub mod leaks;
 pub mod ledger;
 pub mod live;
-mod machine;
+pub(crate) mod machine;
 pub mod pages;
 mod process;
 pub mod report;

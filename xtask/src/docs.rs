@@ -1,4 +1,4 @@
-//! `cargo xtask docs`: the pages that benchmarks write (`docs/accuracy.md`, `docs/overhead.md`), and the book of all pages.
+//! `cargo xtask docs`: the pages that benchmarks write (`docs/accuracy.md`, `docs/overhead.md`, `docs/frameworks.md`), and the book of all pages.
 //!
 //! A page is made from `data.json` of the newest folder of each benchmark, so it never says more than was measured.
 
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
+use crate::test::frameworks;
 use crate::workspace;
 
 /// A benchmark and what its bars are about.
@@ -138,7 +139,11 @@ fn render_all() -> Result<Vec<(PathBuf, String)>> {
     let root = workspace::root();
     let page =
         |page: &Page| Ok((root.join(format!("docs/{}.md", page.name)), render(page, &root.join("bench"))?));
-    PAGES.iter().map(page).collect()
+    let mut pages: Vec<(PathBuf, String)> = PAGES.iter().map(page).collect::<Result<_>>()?;
+    if let Some((folder, data)) = newest(&root.join("bench"), "frameworks")? {
+        pages.push((root.join("docs/frameworks.md"), frameworks::page::render(&folder, &data)));
+    }
+    Ok(pages)
 }
 
 fn render(page: &Page, bench: &Path) -> Result<String> {

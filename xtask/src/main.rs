@@ -41,6 +41,13 @@ enum Verb {
         /// The wheels of a release too (some minutes), installed into each Python
         #[arg(long)]
         wheel: bool,
+        /// Only this: real trainings of torch, JAX, TensorFlow and others under each verb, against their own truth.
+        /// NAMES: parts of the frameworks' names [default: all]
+        #[arg(long, value_name = "NAMES", num_args = 0.., value_delimiter = ',', conflicts_with_all = ["quick", "wheel"])]
+        frameworks: Option<Vec<String>>,
+        /// Keep the result in bench/ and write docs/frameworks.md from it
+        #[arg(long, requires = "frameworks")]
+        record: bool,
     },
     /// The wheels of `pip install nilometer` into target/wheels: built for an old C library, checked, installed
     Wheel {
@@ -265,7 +272,10 @@ fn main() -> ExitCode {
 /// Whether everything the verb judges is good.
 fn run(verb: Verb) -> anyhow::Result<bool> {
     match verb {
-        Verb::Test { quick, wheel } => test::run(quick, wheel),
+        Verb::Test { frameworks: Some(only), record, .. } => {
+            test::frameworks::run(&test::frameworks::Options { only, record })
+        }
+        Verb::Test { quick, wheel, .. } => test::run(quick, wheel),
         Verb::Wheel { no_install } => wheel::run(!no_install),
         Verb::Dist => dist::run(),
         Verb::Docs { check } => docs::run(check),

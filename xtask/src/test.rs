@@ -6,6 +6,7 @@
 
 mod count;
 mod environment;
+pub mod frameworks;
 mod skip;
 mod step;
 pub(crate) mod tool;

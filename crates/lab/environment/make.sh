@@ -59,6 +59,15 @@ mxnet)
     packages="mxnet==1.9.1 numpy<1.24"
     probe="import mxnet; mxnet.nd.zeros(3).asnumpy()"
     ;;
+tensorflow) # with the Keras that it names
+    packages="tensorflow-cpu==2.21.0"
+    probe="import keras, tensorflow; tensorflow.zeros(3).numpy()"
+    ;;
+tabular) # tables and trees; alone, because xgboost's wheel asks for GPU libraries
+    packages="numpy==2.3.5 scikit-learn==1.7.* pandas==2.3.* narwhals"
+    alone="xgboost==3.2.0 lightgbm==4.7.0"
+    probe="import pandas, xgboost, lightgbm, sklearn.ensemble"
+    ;;
 science)
     packages="numpy==2.3.5 scikit-learn==1.7.*"
     probe="import sklearn.neural_network"

@@ -8,7 +8,7 @@ use crate::workspace;
 
 /// Releases of torch whose layouts differ, other frameworks and trainers, engines that read our tables, a cluster, pytest and
 /// its other plugin, notebooks, readers of exported files.
-const ENVIRONMENTS: [&str; 13] = [
+const ENVIRONMENTS: [&str; 14] = [
     "torch-1.13",
     "torch-2.0",
     "torch-2.15",
@@ -16,6 +16,7 @@ const ENVIRONMENTS: [&str; 13] = [
     "mxnet",
     "jax",
     "keras",
+    "tensorflow",
     "science",
     "fleet",
     "ray",

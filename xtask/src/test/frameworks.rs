@@ -1,0 +1,316 @@
+//! `cargo xtask test --frameworks`: small real trainings of each framework under each verb, against the framework's own truth.
+//!
+//! One table here, one script for each framework (`frameworks/programs`), one function for each verb. What cannot be told for a
+//! framework stands in the table with its reason. `--record` keeps the result in `bench/`, and `docs/frameworks.md` is made from it.
+
+mod check;
+mod look;
+pub mod page;
+mod play;
+mod stage;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use super::tool;
+use crate::bench::machine;
+use crate::{docs, workspace};
+use check::Check;
+use stage::Stage;
+
+/// What `cargo xtask test --frameworks` was asked.
+#[derive(Debug)]
+pub struct Options {
+    /// Frameworks whose name contains one of these; all without.
+    pub only: Vec<String>,
+    /// Keep the result in `bench/` and write the page.
+    pub record: bool,
+}
+
+/// Where a Python with the framework comes from.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    /// `crates/lab/environment/make.sh NAME`
+    Made(&'static str),
+    /// Packages of Debian, for its own Python.
+    Debian { package: &'static str, probe: &'static str },
+}
+
+/// How arrays of the framework are seen from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Arrays {
+    /// By owner: Python objects whose layout is known.
+    Owned,
+    /// Only C++ knows them: they are malloc in use.
+    Native,
+    /// The framework takes large pieces from malloc and cuts them up itself.
+    Pooled,
+}
+
+/// Which line of code a known array is told at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Site {
+    Told,
+    /// Memory is handed out on threads of its own, later.
+    Elsewhere,
+}
+
+/// One row of the table.
+#[derive(Debug)]
+struct Framework {
+    name: &'static str,
+    script: &'static str,
+    source: Source,
+    environment: &'static [(&'static str, &'static str)],
+    arrays: Arrays,
+    site: Site,
+    /// A category, and how far it may be off.
+    categories: &'static [(&'static str, f64)],
+    /// What a reader has to know, in words.
+    caveats: &'static [&'static str],
+}
+
+const EXACT: &[(&str, f64)] = &[("parameters", 0.0), ("gradients", 0.0), ("optimizer state", 0.0)];
+const ONLY_CPP: &str = "`heap` counts its arrays as Python objects, but not their numbers: those are buffers that only C++ knows. They are \
+                        told as *malloc in use* by `where`, and by `run --allocs`.";
+
+const FRAMEWORKS: &[Framework] = &[
+    Framework {
+        name: "torch",
+        script: "torch_loop.py",
+        source: Source::Made("torch-2.15"),
+        environment: &[],
+        arrays: Arrays::Owned,
+        site: Site::Told,
+        categories: EXACT,
+        caveats: &["pip's newest, with stubs in the place of its CUDA libraries."],
+    },
+    Framework {
+        name: "torch of Debian",
+        script: "torch_loop.py",
+        source: Source::Debian { package: "python3-torch", probe: "import torch" },
+        environment: &[],
+        arrays: Arrays::Owned,
+        site: Site::Told,
+        categories: EXACT,
+        caveats: &["`python3-torch`, for the Python of the distribution."],
+    },
+    Framework {
+        name: "Hugging Face Trainer",
+        script: "trainer_loop.py",
+        source: Source::Made("trainers"),
+        environment: &[],
+        arrays: Arrays::Owned,
+        site: Site::Told,
+        categories: EXACT,
+        caveats: &[],
+    },
+    Framework {
+        name: "Lightning",
+        script: "lightning_loop.py",
+        source: Source::Made("trainers"),
+        environment: &[],
+        arrays: Arrays::Owned,
+        site: Site::Told,
+        categories: EXACT,
+        caveats: &[],
+    },
+    Framework {
+        name: "JAX",
+        script: "jax_loop.py",
+        source: Source::Made("jax"),
+        environment: &[],
+        arrays: Arrays::Native,
+        site: Site::Told,
+        categories: &[("train state", 0.01)],
+        caveats: &[
+            ONLY_CPP,
+            "Inside a compiled step XLA has one buffer for all that is temporary: gradients and activations cannot be told apart. \
+             What lives from step to step (parameters, optimizer state, data) is told as *train state*.",
+        ],
+    },
+    Framework {
+        name: "TensorFlow and Keras",
+        script: "tensorflow_loop.py",
+        source: Source::Made("tensorflow"),
+        environment: &[("TF_ENABLE_ONEDNN_OPTS", "0")],
+        arrays: Arrays::Native,
+        site: Site::Told,
+        categories: &[],
+        caveats: &[ONLY_CPP],
+    },
+    Framework {
+        name: "TensorFlow with oneDNN",
+        script: "tensorflow_loop.py",
+        source: Source::Made("tensorflow"),
+        environment: &[],
+        arrays: Arrays::Pooled,
+        site: Site::Elsewhere,
+        categories: &[],
+        caveats: &[
+            "As it is installed. With oneDNN on, TensorFlow takes memory for tensors from 256 KiB on in regions that it cuts up itself \
+             (its BFC allocator): outside, the regions are seen, not the tensors in them. `TF_ENABLE_ONEDNN_OPTS=0` gives each tensor its own memory.",
+        ],
+    },
+    Framework {
+        name: "MXNet",
+        script: "mxnet_loop.py",
+        source: Source::Made("mxnet"),
+        environment: &[],
+        arrays: Arrays::Native,
+        site: Site::Elsewhere,
+        categories: &[("parameters", 0.01), ("gradients", 0.01), ("optimizer state", 0.01)],
+        caveats: &[
+            ONLY_CPP,
+            "Its engine hands out memory later, on threads without Python: no line of code can be told for it.",
+        ],
+    },
+    Framework {
+        name: "scikit-learn and pandas",
+        script: "sklearn_loop.py",
+        source: Source::Made("tabular"),
+        environment: &[],
+        arrays: Arrays::Owned,
+        site: Site::Told,
+        categories: &[],
+        caveats: &[
+            "Trees of a forest are memory of Cython, told as *malloc in use*; here a perceptron is trained.",
+        ],
+    },
+    Framework {
+        name: "xgboost",
+        script: "xgboost_loop.py",
+        source: Source::Made("tabular"),
+        environment: &[],
+        arrays: Arrays::Owned,
+        site: Site::Told,
+        categories: &[],
+        caveats: &[
+            "Its matrix and its trees are memory of C++, told as *malloc in use*; arrays are those of numpy that it is given.",
+        ],
+    },
+    Framework {
+        name: "LightGBM",
+        script: "lightgbm_loop.py",
+        source: Source::Made("tabular"),
+        environment: &[],
+        arrays: Arrays::Owned,
+        site: Site::Told,
+        categories: &[],
+        caveats: &[
+            "Its bins and its trees are memory of C++, told as *malloc in use*; arrays are those of numpy that it is given.",
+        ],
+    },
+];
+
+/// Plays all of them; true when every number is what the framework says.
+pub fn run(options: &Options) -> Result<bool> {
+    let stage = Stage::open()?;
+    let chosen = |it: &&Framework| {
+        options.only.is_empty()
+            || options.only.iter().any(|part| it.name.to_lowercase().contains(&part.to_lowercase()))
+    };
+    let frameworks: Vec<&Framework> = FRAMEWORKS.iter().filter(chosen).collect();
+    ensure!(!frameworks.is_empty(), "no framework is called so");
+    let mut results = Vec::new();
+    for framework in frameworks {
+        let start = Instant::now();
+        let result = judge(&stage, framework);
+        println!("{}\n{:.0} s", page::render_framework(&result), start.elapsed().as_secs_f64());
+        results.push(result);
+    }
+    let good = results.iter().all(|result| result["holds"] == true);
+    let document = json!({
+        "date": machine::read_date()?,
+        "machine": machine::read_machine()?,
+        "commit": machine::read_commit(),
+        "frameworks": results,
+    });
+    keep(options, &stage, &document)?;
+    println!("{}", if good { "every number is what the framework says" } else { "FAILED" });
+    Ok(good)
+}
+
+fn keep(options: &Options, stage: &Stage, document: &Value) -> Result<()> {
+    let text = format!("{document:#}\n");
+    let path = stage.folder().join("data.json");
+    fs::write(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+    println!("written: {}", path.display());
+    if options.record {
+        let folder = workspace::root().join("bench").join(format!("{}-frameworks", machine::read_date()?));
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join("data.json"), text)?;
+        fs::write(folder.join("README.md"), page::render_readme(document))?;
+        docs::write_pages()?;
+    }
+    Ok(())
+}
+
+/// All verbs on one framework; what broke is part of the result, so that the others are still tried.
+fn judge(stage: &Stage, framework: &Framework) -> Value {
+    let mut result = json!({"name": framework.name, "caveats": framework.caveats});
+    let python = match find_python(framework.source) {
+        Ok(python) => python,
+        Err(reason) => {
+            result["skipped"] = format!("{reason:#}").into();
+            result["holds"] = false.into();
+            return result;
+        }
+    };
+    match check_all(stage, framework, &python, &mut result) {
+        Ok(checks) => {
+            result["holds"] = checks.iter().all(Check::holds).into();
+            result["checks"] = checks.iter().map(Check::to_json).collect();
+        }
+        Err(error) => {
+            result["broken"] = format!("{error:#}").into();
+            result["holds"] = false.into();
+        }
+    }
+    result
+}
+
+fn check_all(stage: &Stage, framework: &Framework, python: &Path, result: &mut Value) -> Result<Vec<Check>> {
+    let play = stage.play(framework, python)?;
+    let mut checks = vec![play::peak(&play, result)?];
+    checks.extend(look::all(&play, framework)?);
+    checks.extend(play::allocs(&play, framework)?);
+    checks.extend(play::leak(&play)?);
+    Ok(checks)
+}
+
+fn find_python(source: Source) -> Result<PathBuf> {
+    match source {
+        Source::Made(name) => Ok(workspace::environment(name)?.into()),
+        Source::Debian { package, probe } => find_debian(package, probe),
+    }
+}
+
+/// The distribution's Python, with the package installed where we may.
+fn find_debian(package: &str, probe: &str) -> Result<PathBuf> {
+    let python = PathBuf::from("/usr/bin/python3");
+    let works = || stage::quiet(&python).args(["-c", probe]).status().is_ok_and(|status| status.success());
+    if !works() && tool::can_install()? {
+        tool::install_packages(&[package])?;
+    }
+    ensure!(works(), "{package} is not there: sudo apt-get install {package}");
+    Ok(python)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_framework_has_its_script_and_a_name_of_its_own() {
+        for framework in FRAMEWORKS {
+            let path = workspace::root().join("xtask/src/test/frameworks/programs").join(framework.script);
+            assert!(path.exists(), "{}", path.display());
+            assert_eq!(FRAMEWORKS.iter().filter(|it| it.name == framework.name).count(), 1);
+        }
+    }
+}
