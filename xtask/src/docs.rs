@@ -140,9 +140,8 @@ fn render_all() -> Result<Vec<(PathBuf, String)>> {
     let page =
         |page: &Page| Ok((root.join(format!("docs/{}.md", page.name)), render(page, &root.join("bench"))?));
     let mut pages: Vec<(PathBuf, String)> = PAGES.iter().map(page).collect::<Result<_>>()?;
-    if let Some((folder, data)) = newest(&root.join("bench"), "frameworks")? {
-        pages.push((root.join("docs/frameworks.md"), frameworks::page::render(&folder, &data)));
-    }
+    let found = newest(&root.join("bench"), "frameworks")?;
+    pages.push((root.join("docs/frameworks.md"), frameworks::page::render(found.as_ref())));
     Ok(pages)
 }
 

@@ -90,16 +90,6 @@ const FRAMEWORKS: &[Framework] = &[
         caveats: &["pip's newest, with stubs in the place of its CUDA libraries."],
     },
     Framework {
-        name: "torch of Debian",
-        script: "torch_loop.py",
-        source: Source::Debian { package: "python3-torch", probe: "import torch" },
-        environment: &[],
-        arrays: Arrays::Owned,
-        site: Site::Told,
-        categories: EXACT,
-        caveats: &["`python3-torch`, for the Python of the distribution."],
-    },
-    Framework {
         name: "Hugging Face Trainer",
         script: "trainer_loop.py",
         source: Source::Made("trainers"),
@@ -205,6 +195,16 @@ const FRAMEWORKS: &[Framework] = &[
             "Its bins and its trees are memory of C++, told as *malloc in use*; arrays are those of numpy that it is given.",
         ],
     },
+    Framework {
+        name: "torch of Debian",
+        script: "torch_loop.py",
+        source: Source::Debian { package: "python3-torch", probe: "import torch" },
+        environment: &[],
+        arrays: Arrays::Owned,
+        site: Site::Told,
+        categories: EXACT,
+        caveats: &["`python3-torch`, for the Python of the distribution."],
+    },
 ];
 
 /// Plays all of them; true when every number is what the framework says.
@@ -222,24 +222,27 @@ pub fn run(options: &Options) -> Result<bool> {
         let result = judge(&stage, framework);
         println!("{}\n{:.0} s", page::render_framework(&result), start.elapsed().as_secs_f64());
         results.push(result);
+        // After each: what is known stays known where a later one hangs.
+        keep(options, &stage, &document(&results)?)?;
     }
     let good = results.iter().all(|result| result["holds"] == true);
-    let document = json!({
+    println!("{}", if good { "every number is what the framework says" } else { "FAILED" });
+    Ok(good)
+}
+
+fn document(results: &[Value]) -> Result<Value> {
+    Ok(json!({
         "date": machine::read_date()?,
         "machine": machine::read_machine()?,
         "commit": machine::read_commit(),
         "frameworks": results,
-    });
-    keep(options, &stage, &document)?;
-    println!("{}", if good { "every number is what the framework says" } else { "FAILED" });
-    Ok(good)
+    }))
 }
 
 fn keep(options: &Options, stage: &Stage, document: &Value) -> Result<()> {
     let text = format!("{document:#}\n");
     let path = stage.folder().join("data.json");
     fs::write(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
-    println!("written: {}", path.display());
     if options.record {
         let folder = workspace::root().join("bench").join(format!("{}-frameworks", machine::read_date()?));
         fs::create_dir_all(&folder)?;

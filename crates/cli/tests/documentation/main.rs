@@ -37,6 +37,7 @@ pages! {
     doctor: "docs/doctor.md",
     export: "docs/export.md",
     fleet: "docs/fleet.md",
+    frameworks: "docs/frameworks.md",
     heap: "docs/heap.md",
     import: "docs/import.md",
     introduction: "docs/introduction.md",

@@ -13,11 +13,14 @@ const INTRO: &str = "Does `nilo` tell the truth about the framework that you use
 const VERBS: [&str; 6] = ["run", "heap", "where", "run --allocs", "leak", "pages"];
 
 /// The whole page.
-pub fn render(folder: &str, data: &Value) -> String {
+pub fn render(found: Option<&(String, Value)>) -> String {
     let mut text = format!(
-        "<!-- Written by `cargo xtask docs` from bench/{folder}/data.json: change it there. -->\n\n# Frameworks\n\n{INTRO}\n{}\n",
-        render_summary(data)
+        "<!-- Written by `cargo xtask docs` from bench/*-frameworks/data.json: change it there. -->\n\n# Frameworks\n\n{INTRO}\n"
     );
+    let Some((folder, data)) = found else {
+        return text + "Not measured yet: `cargo xtask test --frameworks --record`.\n";
+    };
+    text += &render_summary(data);
     for framework in frameworks(data) {
         let _ = write!(text, "\n## {}\n\n{}", word(framework, "name"), render_framework(framework));
     }
@@ -141,7 +144,7 @@ mod tests {
         let wrong = json!({"verb": "heap", "what": "bytes", "told": 1.0, "truth": 2.0, "limit": "the same", "holds": false});
         let silent = json!({"verb": "where", "what": "arrays", "how": "a pool", "holds": true});
         let data = json!({"frameworks": [{"name": "torch", "checks": [right, wrong, silent]}]});
-        let text = render("x", &data);
+        let text = render(Some(&("x".to_owned(), data)));
         assert!(
             text.contains("| torch | – | – | right | **1 WRONG** | right, 1 not told | not run |"),
             "{text}"
