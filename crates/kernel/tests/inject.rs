@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use nilometer_kernel::parse::maps::parse_header;
 use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::clock::monotonic_ns;
-use nilometer_kernel::sys::inject::{Farewell, Frozen};
+use nilometer_kernel::sys::inject::{Farewell, Footing, Frozen};
 use nilometer_kernel::sys::memory::read_bytes;
 use nilometer_kernel::sys::signals;
 use nilometer_kernel::sys::stop::Stopped;
@@ -69,18 +69,10 @@ fn mapping(pid: i32, name: &[u8]) -> (u64, u64) {
     headers.find(|header| header.name == name).map(|header| (header.start, header.end)).unwrap()
 }
 
-/// A `syscall` instruction in the code that the kernel gives every process.
-fn instruction(pid: i32) -> u64 {
-    let (start, end) = mapping(pid, b"[vdso]");
-    let mut code = vec![0; (end - start) as usize];
-    read_bytes(pid, start, &mut code).unwrap();
-    start + code.windows(2).position(|bytes| bytes == [0x0f, 0x05]).unwrap() as u64
-}
-
 fn freeze(pid: i32) -> Frozen {
-    let instruction = instruction(pid);
+    let footing = Footing::find(pid).unwrap();
     let stopped = Stopped::stop(&[pid], threads_of, monotonic_ns() + 10_000_000_000);
-    Frozen::fork(&stopped, pid, instruction).unwrap()
+    Frozen::fork(&stopped, pid, &footing).unwrap()
 }
 
 #[test]
@@ -88,10 +80,10 @@ fn the_child_stays_as_the_target_was() {
     let mut echo = Echo::start();
     let (start, end) = mapping(echo.pid(), b"[stack]");
     let mut before = vec![0; (end - start) as usize];
-    let instruction = instruction(echo.pid());
+    let footing = Footing::find(echo.pid()).unwrap();
     let stopped = Stopped::stop(&[echo.pid()], threads_of, monotonic_ns() + 10_000_000_000);
     read_bytes(echo.pid(), start, &mut before).unwrap();
-    let frozen = Frozen::fork(&stopped, echo.pid(), instruction).unwrap();
+    let frozen = Frozen::fork(&stopped, echo.pid(), &footing).unwrap();
     drop(stopped);
     assert_eq!((state(frozen.pid()), echo.children().trim()), (Some(b't'), &*frozen.pid().to_string()));
     assert_eq!(echo.ask("a line that changes its buffers"), "a line that changes its buffers\n");
@@ -119,9 +111,13 @@ fn the_child_goes_with_a_target_that_ends() {
 fn an_address_without_the_instruction_is_refused_and_harms_nobody() {
     let mut echo = Echo::start();
     let (start, _) = mapping(echo.pid(), b"[stack]");
+    let footing = Footing::find(echo.pid()).unwrap();
     let stopped = Stopped::stop(&[echo.pid()], threads_of, monotonic_ns() + 10_000_000_000);
-    assert!(Frozen::fork(&stopped, echo.pid(), start).is_err());
-    assert!(Frozen::fork(&stopped, echo.pid(), 0).is_err());
+    for call in [start, 0] {
+        let mut wrong = footing.clone();
+        wrong.call = call;
+        assert!(Frozen::fork(&stopped, echo.pid(), &wrong).is_err());
+    }
     drop(stopped);
     assert_eq!((echo.ask("well?"), echo.children()), ("well?\n".to_owned(), String::new()));
 }

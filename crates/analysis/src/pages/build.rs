@@ -121,6 +121,8 @@ impl Builder {
         let mut pages = Pages::default();
         self.describe(&mut pages);
         pages.wss_by_window_s = by_window(&self.windows);
+        pages.asked_windows = self.about.asked_s.len();
+        pages.notes.extend(self.unseen(&pages));
         pages.reuse = self.reuse();
         pages.reuse_why_not = pages.reuse.is_none().then(|| self.reuse_why_not());
         pages.owners = self.owners();
@@ -160,6 +162,16 @@ impl Builder {
         (pages.sees, pages.unit, pages.exact) = (about.sees, about.unit, about.exact);
         (pages.written, pages.written_why_not) = (about.written, about.written_why_not);
         (pages.disturbs, pages.injects, pages.filters) = (about.disturbs, about.injects, about.filters);
+    }
+
+    /// Which of several windows nobody saw, and why.
+    fn unseen(&self, pages: &Pages) -> Option<String> {
+        let was_seen =
+            |asked_s: f64| pages.wss_by_window_s.iter().any(|by| (by.window_s - asked_s).abs() < 1e-6);
+        let asked = self.about.asked_s.iter().filter(|_| pages.asked_windows > 1);
+        let unseen: Vec<String> = asked.filter(|asked_s| !was_seen(**asked_s)).map(|s| words(*s)).collect();
+        let after = format!("{} after {:.2} s", pages.ended, pages.duration_s);
+        (!unseen.is_empty()).then(|| format!("{after}: no window of {} was seen", unseen.join(", ")))
     }
 
     fn reuse_why_not(&self) -> String {
@@ -233,6 +245,10 @@ impl Builder {
 }
 
 /// Looks of the same asked time together, shortest first.
+fn words(window_s: f64) -> String {
+    if window_s < 1.0 { format!("{} ms", (window_s * 1e3).round()) } else { format!("{window_s} s") }
+}
+
 fn by_window(windows: &[Window]) -> Vec<ByWindow> {
     let mut groups: BTreeMap<u64, Vec<&Window>> = BTreeMap::new();
     for window in windows {

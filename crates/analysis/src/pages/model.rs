@@ -29,6 +29,9 @@ pub struct Pages {
     pub filters: Vec<String>,
     pub windows: Vec<Window>,
     pub wss_by_window_s: Vec<ByWindow>,
+    /// How many windows after one mark were asked for, whether they were seen or not.
+    #[serde(skip)]
+    pub asked_windows: usize,
     pub reuse: Option<Reuse>,
     pub reuse_why_not: Option<String>,
     pub owners: Vec<Owner>,

@@ -108,3 +108,16 @@ fn nothing_at_all_is_no_panic() {
     let pages = build([]);
     assert!(pages.windows.is_empty() && pages.reuse.is_none() && pages.picture.rows.is_empty());
 }
+
+#[test]
+fn a_window_that_was_asked_for_and_not_seen_is_told() {
+    let told = |asked_s: &[f64]| {
+        let about = About { asked_s: asked_s.to_vec(), page_bytes: PAGE, ..About::default() };
+        let end = End { duration_ns: 1_420_000_000, why: "the process ended".into(), ..End::default() };
+        let lines =
+            [Line::About(Box::new(about)), look(0, vec![process(1, vec![span(0, 4, 1)])]), Line::End(end)];
+        build(lines).notes
+    };
+    assert_eq!(told(&[0.5, 1.0, 2.0]), ["the process ended after 1.42 s: no window of 500 ms, 2 s was seen"]);
+    assert!(told(&[1.0]).is_empty() && told(&[2.0]).is_empty());
+}

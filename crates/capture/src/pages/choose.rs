@@ -11,8 +11,10 @@ use nilometer_trace::pages::{About, Sees, Unit};
 
 use super::backend::Backend;
 use super::damon::Regions;
+use super::guards::{Guards, Shared};
 use super::idle::Idle;
 use super::referenced::Referenced;
+use super::split::Splitter;
 use super::written::How;
 use super::{Error, PageOptions};
 
@@ -42,6 +44,8 @@ pub struct Choice {
     pub way: Way,
     pub why: String,
     written: Result<How, String>,
+    /// Whether a userfaultfd of the target splits mappings: nothing is left in it then.
+    guards: bool,
 }
 
 /// The best exact way that works here, unless one was asked for.
@@ -72,7 +76,8 @@ pub fn choose(pid: i32, options: &PageOptions) -> Result<Choice, Error> {
             }
         },
     };
-    Ok(Choice { way, why, written: written_way(pid, options) })
+    let guards = options.may_inject && trial::userfaultfd().is_ok_and(|offer| offer.wp_async);
+    Ok(Choice { way, why, written: written_way(pid, options), guards })
 }
 
 const NO_MONITOR: &str = "the kernel was built without CONFIG_PROC_PAGE_MONITOR";
@@ -138,7 +143,17 @@ impl Choice {
         self.written.as_ref().ok().copied()
     }
 
-    pub(super) fn open(&self, pid: i32, options: &PageOptions) -> Result<Box<dyn Backend>, Error> {
+    /// What it and the written layer have in common.
+    pub(super) fn guards(&self, pid: i32, options: &PageOptions) -> Shared {
+        Guards::shared(pid, (self.way == Way::Split).then_some(options.chunk_bytes))
+    }
+
+    pub(super) fn open(
+        &self,
+        pid: i32,
+        options: &PageOptions,
+        guards: &Shared,
+    ) -> Result<Box<dyn Backend>, Error> {
         let unavailable = |error: std::io::Error| Error::NotAvailable {
             way: self.way.name(),
             why: match error.raw_os_error() {
@@ -150,8 +165,12 @@ impl Choice {
         Ok(match self.way {
             Way::Idle => Box::new(Idle::open(pid, &options.filters).map_err(unavailable)?),
             Way::Damon => Box::new(Regions::start(pid, window, &options.filters).map_err(unavailable)?),
-            Way::Split => Box::new(Referenced::new(pid, options, true)),
-            Way::Mappings => Box::new(Referenced::new(pid, options, false)),
+            Way::Split => {
+                let guards = self.guards.then(|| guards.clone());
+                let splitter = Splitter::new(pid, options.chunk_bytes, options.filters.clone(), guards);
+                Box::new(Referenced::new(pid, options, Some(splitter)))
+            }
+            Way::Mappings => Box::new(Referenced::new(pid, options, None)),
         })
     }
 
@@ -205,7 +224,12 @@ impl Choice {
             Way::Damon => told.push("the DAMON tree has one owner: nobody else can use it meanwhile".into()),
         }
         if self.way == Way::Split {
-            told.push("core dumps lose every other chunk meanwhile (MADV_DONTDUMP); chunks below 2 MiB keep huge pages from forming".into());
+            told.push(
+                "chunks below 2 MiB keep huge pages from forming; mremap of a split mapping fails".into(),
+            );
+        }
+        if self.way == Way::Split && !self.guards {
+            told.push("core dumps lose every other chunk meanwhile (MADV_DONTDUMP)".into());
         }
         told
     }
@@ -214,9 +238,9 @@ impl Choice {
         let split = self.way == Way::Split;
         let protect = self.how() == Some(How::Protect);
         let what = match (split, protect) {
-            (true, true) => "madvise and userfaultfd calls",
-            (true, false) => "madvise calls",
-            (false, true) => "userfaultfd calls",
+            (true, _) if self.guards => "two userfaultfd calls at the start",
+            (false, true) => "two userfaultfd calls at the start",
+            (true, _) => "madvise calls",
             (false, false) => return None,
         };
         Some(format!("{what} in a thread of the target, which stands still for them (--no-inject: none)"))

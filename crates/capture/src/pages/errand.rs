@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use nilometer_image::live::{Peek, find_call_site};
+use nilometer_image::live::find_footing;
 use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::clock::monotonic_ns;
 use nilometer_kernel::sys::inject::Lent;
@@ -37,15 +37,15 @@ pub(super) fn run<T: Send>(pid: i32, work: impl FnOnce(&Lent) -> T + Send) -> Do
 
 fn run_here<T>(pid: i32, work: impl FnOnce(&Lent) -> T) -> Done<T> {
     let mut done = Done { result: Err("it has no thread that can be borrowed".to_owned()), stopped_ns: 0 };
-    let site = match call_site(pid) {
-        Ok(site) => site,
-        Err(why) => return Done { result: Err(why), ..done },
+    let footing = match find_footing(pid) {
+        Ok(footing) => footing,
+        Err(why) => return Done { result: Err(why.to_string()), ..done },
     };
     let mut work = Some(work);
-    for thread in threads(pid).into_iter().take(MOST_THREADS) {
+    for thread in threads(pid) {
         let stopped = stop(pid, thread);
         let began_ns = stopped.began_ns();
-        match Lent::new(&stopped, pid, site) {
+        match Lent::new(&stopped, &footing) {
             Ok(lent) => done.result = work.take().map(|work| work(&lent)).ok_or_else(String::new),
             Err(error) => done.result = Err(error.to_string()),
         }
@@ -60,16 +60,12 @@ fn run_here<T>(pid: i32, work: impl FnOnce(&Lent) -> T) -> Done<T> {
     done
 }
 
-fn call_site(pid: i32) -> Result<u64, String> {
-    let peek = Peek::open(pid).map_err(|error| error.to_string())?;
-    find_call_site(pid, peek.mappings()).map_err(|error| error.to_string())
-}
-
 fn stop(pid: i32, thread: i32) -> Stopped {
     Stopped::stop(&[pid], |_| vec![thread], monotonic_ns() + LONGEST_STOP.as_nanos() as u64)
 }
 
-/// Threads that run come first: they wait in no call that a stop could end early.
+/// Threads that run come first: they wait in no call that a stop could end early. The first thread is always among them: its
+/// stack is known to be one.
 fn threads(pid: i32) -> Vec<i32> {
     let mut threads = Proc::default().list_threads(pid).unwrap_or_default();
     let is_running = |thread: &i32| {
@@ -78,5 +74,9 @@ fn threads(pid: i32) -> Vec<i32> {
     };
     threads.truncate(64);
     threads.sort_by_cached_key(|thread| !is_running(thread));
+    threads.truncate(MOST_THREADS);
+    if !threads.contains(&pid) {
+        threads.push(pid);
+    }
     threads
 }

@@ -10,6 +10,7 @@ mod choose;
 mod damon;
 mod errand;
 mod filter;
+mod guards;
 mod idle;
 mod owner;
 mod referenced;

@@ -29,8 +29,8 @@ pub(super) struct Referenced {
 }
 
 impl Referenced {
-    pub fn new(pid: i32, options: &PageOptions, splits: bool) -> Self {
-        let splitter = splits.then(|| Splitter::new(pid, options.chunk_bytes, options.filters.clone()));
+    /// With a splitter mappings are split before each mark.
+    pub fn new(pid: i32, options: &PageOptions, splitter: Option<Splitter>) -> Self {
         let (proc, filters) = (Proc::default(), options.filters.clone());
         let (around, buffer) = (Around::default(), Vec::new());
         Self { pid, proc, page_bytes: page_bytes(), filters, splitter, around, buffer, hugetlb_bytes: 0 }

@@ -9,6 +9,7 @@ use nilometer_trace::pages::{About, End, Line, Look, Process};
 
 use super::backend::Backend;
 use super::choose::Choice;
+use super::guards::Shared;
 use super::table::Table;
 use super::wait::{Event, Waiter};
 use super::written::Written;
@@ -59,6 +60,7 @@ pub struct Session<'a> {
 struct Member {
     backend: Box<dyn Backend>,
     written: Option<Written>,
+    guards: Shared,
 }
 
 impl std::fmt::Debug for Session<'_> {
@@ -100,7 +102,7 @@ impl<'a> Session<'a> {
         let ended = self.rounds();
         for member in self.members.values_mut() {
             member.backend.finish();
-            member.written.iter_mut().for_each(Written::finish);
+            member.guards.borrow_mut().close();
         }
         self.collect();
         let ended = ended?;
@@ -263,11 +265,12 @@ impl<'a> Session<'a> {
             if self.members.contains_key(&pid) {
                 continue;
             }
-            match self.choice.open(pid, self.options) {
+            let guards = self.choice.guards(pid, self.options);
+            match self.choice.open(pid, self.options, &guards) {
                 Ok(backend) => {
-                    let written = self.choice.how();
-                    let written = written.and_then(|how| Written::open(pid, how, &self.options.filters));
-                    self.members.insert(pid, Member { backend, written });
+                    let open = |how| Written::open(pid, how, &self.options.filters, guards.clone());
+                    let written = self.choice.how().and_then(open);
+                    self.members.insert(pid, Member { backend, written, guards });
                 }
                 Err(error) if pid == self.pid => return Err(error),
                 Err(_) => {}
@@ -308,10 +311,10 @@ impl<'a> Session<'a> {
     /// Stops and notes of all members.
     fn collect(&mut self) {
         for member in self.members.values_mut() {
-            self.stopped_ns += member.backend.take_stopped_ns();
+            self.stopped_ns +=
+                member.backend.take_stopped_ns() + member.guards.borrow_mut().take_stopped_ns();
             let mut notes = member.backend.notes();
             if let Some(written) = &mut member.written {
-                self.stopped_ns += written.take_stopped_ns();
                 notes.append(&mut written.take_notes());
             }
             for note in notes {

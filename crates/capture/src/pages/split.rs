@@ -1,8 +1,9 @@
 //! Splitting mappings into chunks, so that the kernel counts the touched pages of each.
 //!
-//! Every other chunk is left out of core dumps: the kernel does not join neighbours that differ in that. The calls are
-//! made by a thread of the target. The one invariant: a chunk's borders are multiples of the chunk's size, and what was
-//! set is taken back at the end.
+//! Chunks are registered in turn with two userfaultfds that we hold (see `guards`): from outside, and gone with us. Where
+//! the kernel does not offer that (before Linux 6.7), every other chunk is left out of core dumps by calls of a thread of
+//! the target: the kernel does not join neighbours that differ in that either. The one invariant: a chunk's borders are
+//! multiples of the chunk's size, and what was set is taken back at the end.
 
 use std::ops::Range;
 
@@ -13,6 +14,7 @@ use nilometer_kernel::sys::pagemap::Pagemap;
 
 use super::errand;
 use super::filter::Filters;
+use super::guards::{Shared, pieces};
 
 /// `vm.max_map_count` where it cannot be read.
 const USUAL_MAPPINGS: u64 = 65_530;
@@ -27,9 +29,11 @@ pub(super) struct Splitter {
     pid: i32,
     chunk_bytes: u64,
     filters: Filters,
+    /// Nothing where they are not to be had.
+    guards: Option<Shared>,
     /// Mappings that are longer than a chunk, as of the last look.
     seen: Vec<Range<u64>>,
-    /// What was set.
+    /// What was left out of core dumps.
     set: Vec<Range<u64>>,
     /// What the target itself had left out of core dumps before us: not split, and left so.
     own: Vec<Range<u64>>,
@@ -41,11 +45,12 @@ pub(super) struct Splitter {
 }
 
 impl Splitter {
-    pub fn new(pid: i32, chunk_bytes: u64, filters: Filters) -> Self {
+    pub fn new(pid: i32, chunk_bytes: u64, filters: Filters, guards: Option<Shared>) -> Self {
         Self {
             pid,
             chunk_bytes,
             filters,
+            guards,
             seen: Vec::new(),
             set: Vec::new(),
             own: Vec::new(),
@@ -60,8 +65,7 @@ impl Splitter {
     /// Notes a mapping with resident memory.
     pub fn see(&mut self, mapping: &Mapping<'_>, rss_bytes: u64) {
         self.mappings += 1;
-        let is_own = self.own.iter().any(|own| own.start < mapping.end && mapping.start < own.end);
-        if rss_bytes >= self.chunk_bytes && is_splittable(mapping, self.chunk_bytes) && !is_own {
+        if rss_bytes >= self.chunk_bytes && is_splittable(mapping, self.chunk_bytes) {
             self.seen.push(mapping.start..mapping.end);
         }
     }
@@ -78,14 +82,27 @@ impl Splitter {
         }
         let resident = self.resident(&seen);
         self.fit(&resident, mappings);
-        let chunks: Vec<Range<u64>> =
-            resident.iter().flat_map(|range| every_other(range, self.chunk_bytes)).collect();
-        self.set_apart(&chunks);
+        if !self.register(&resident) {
+            self.leave_out(&resident);
+        }
+    }
+
+    /// False where there are no guards.
+    fn register(&mut self, resident: &[Range<u64>]) -> bool {
+        let Some(guards) = &self.guards else { return false };
+        let mut guards = guards.borrow_mut();
+        guards.chunk_bytes = Some(self.chunk_bytes);
+        if guards.open().is_err() {
+            return false;
+        }
+        for range in resident {
+            // A mapping that is gone meanwhile, or of a kind that cannot be split, stays whole.
+            guards.register(range, false);
+        }
+        true
     }
 
     fn look(&mut self) {
-        let smaps = std::fs::read_to_string(format!("/proc/{}/smaps", self.pid));
-        self.own = smaps.map(|text| parse_left_out(&text)).unwrap_or_default();
         self.seen.clear();
         self.mappings = 0;
         let (proc, filters) = (Proc::default(), self.filters.clone());
@@ -138,20 +155,21 @@ impl Splitter {
         }
     }
 
-    fn set_apart(&mut self, chunks: &[Range<u64>]) {
+    /// Leaves every other chunk out of core dumps, but nothing that the target itself has left out.
+    fn leave_out(&mut self, resident: &[Range<u64>]) {
+        let left_out = read_left_out(self.pid);
+        self.own.extend(left_out.iter().filter(|range| !self.set.iter().any(|s| holds(s, range))).cloned());
+        let is_own = |range: &Range<u64>| self.own.iter().any(|own| overlap(own, range));
+        let chunks: Vec<Range<u64>> = resident
+            .iter()
+            .flat_map(|range| pieces(range, self.chunk_bytes))
+            .filter(|(number, chunk)| number % 2 == 0 && !is_own(chunk))
+            .map(|(_, chunk)| chunk)
+            .collect();
         let until_ns = monotonic_ns() + LONGEST_NS;
         let done = errand::run(self.pid, |lent| {
-            let mut set = Vec::new();
-            for chunk in chunks {
-                if monotonic_ns() >= until_ns {
-                    break;
-                }
-                // A mapping that is gone meanwhile, or of a kind that cannot be split, stays whole.
-                if lent.set_dumped(chunk, false).is_ok() {
-                    set.push(chunk.clone());
-                }
-            }
-            set
+            let in_time = chunks.into_iter().take_while(|_| monotonic_ns() < until_ns);
+            in_time.filter(|chunk| lent.set_dumped(chunk, false).is_ok()).collect::<Vec<_>>()
         });
         self.stopped_ns += done.stopped_ns;
         match done.result {
@@ -163,20 +181,21 @@ impl Splitter {
         }
     }
 
-    /// Takes back what was set: the kernel joins the chunks again.
+    /// Takes back what was set: the kernel joins the chunks again. What is left out beyond our chunks is the target's.
     pub fn join(&mut self) {
-        let mut set = std::mem::take(&mut self.set);
-        set.sort_unstable_by_key(|chunk| chunk.start);
-        if set.is_empty() || Proc::default().read_maps(self.pid, |_| ()).is_err() {
+        let set = std::mem::take(&mut self.set);
+        if set.is_empty() {
             return;
         }
-        let (spans, own) = (neighbours(set, self.chunk_bytes), &self.own);
+        let ours = |range: &Range<u64>| set.iter().any(|set| holds(set, range));
+        let left: Vec<Range<u64>> = without(&read_left_out(self.pid), &self.own);
+        let spans = neighbours(left.into_iter().filter(ours).collect(), self.chunk_bytes);
+        if spans.is_empty() {
+            return;
+        }
         let done = errand::run(self.pid, |lent| {
             for span in &spans {
                 let _ = lent.set_dumped(span, true);
-            }
-            for own in own.iter().filter(|own| spans.iter().any(|s| s.start < own.end && own.start < s.end)) {
-                let _ = lent.set_dumped(own, false);
             }
         });
         self.stopped_ns += done.stopped_ns;
@@ -211,13 +230,30 @@ fn is_splittable(mapping: &Mapping<'_>, chunk_bytes: u64) -> bool {
     mapping.bytes() > chunk_bytes && !is_special && mapping.perms[0] == b'r'
 }
 
-/// The chunks of a range with an even number.
-fn every_other(range: &Range<u64>, chunk_bytes: u64) -> impl Iterator<Item = Range<u64>> {
-    let (range, first) = (range.clone(), range.start / chunk_bytes);
-    let last = range.end.div_ceil(chunk_bytes);
-    (first..last).filter(|number| number % 2 == 0).map(move |number| {
-        (number * chunk_bytes).max(range.start)..((number + 1) * chunk_bytes).min(range.end)
-    })
+/// Nothing where it has ended.
+fn read_left_out(pid: i32) -> Vec<Range<u64>> {
+    let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps"));
+    smaps.map(|text| parse_left_out(&text)).unwrap_or_default()
+}
+
+fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+fn holds(outer: &Range<u64>, inner: &Range<u64>) -> bool {
+    outer.start <= inner.start && inner.end <= outer.end
+}
+
+/// What is left of `ranges` outside `taken`.
+fn without(ranges: &[Range<u64>], taken: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut left = ranges.to_vec();
+    for hole in taken {
+        let cut = |range: Range<u64>| {
+            [range.start..range.end.min(hole.start), range.start.max(hole.end)..range.end]
+        };
+        left = left.into_iter().flat_map(cut).filter(|range| range.start < range.end).collect();
+    }
+    left
 }
 
 /// Chunks with the chunk between them as one: fewer calls take them back.
@@ -233,29 +269,4 @@ fn neighbours(chunks: Vec<Range<u64>>, chunk_bytes: u64) -> Vec<Range<u64>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_left_out_of_dumps_is_known_by_its_flag() {
-        let smaps = "1000-9000 rw-p 0 00:00 0 \nRss: 4 kB\nVmFlags: rd wr mr dd \n\
-                     9000-a000 rw-p 0 00:00 0 \nVmFlags: rd wr mr ac \n";
-        assert_eq!(parse_left_out(smaps), std::slice::from_ref(&(0x1000..0x9000)));
-    }
-
-    #[test]
-    fn every_other_chunk_is_set_apart_within_the_range() {
-        let told: Vec<Range<u64>> = every_other(&(50..460), 100).collect();
-        assert_eq!(told, [50..100, 200..300, 400..460]);
-        assert_eq!(neighbours(told, 100).first(), Some(&(50..460)));
-        assert_eq!(every_other(&(110..190), 100).count(), 0);
-    }
-
-    #[test]
-    fn stacks_reserves_and_small_ones_stay_whole() {
-        let splittable = |line: &str| is_splittable(&parse_header(line.as_bytes()).unwrap(), 0x1000);
-        assert!(splittable("10000-90000 rw-p 0 00:00 0 ") && splittable("10000-90000 rw-p 0 00:00 0 [heap]"));
-        assert!(!splittable("10000-90000 rw-p 0 00:00 0 [stack]"));
-        assert!(!splittable("10000-90000 ---p 0 00:00 0 ") && !splittable("10000-11000 rw-p 0 00:00 0 "));
-    }
-}
+mod tests;

@@ -1,27 +1,21 @@
 //! The written layer beside every way of looking: soft-dirty bits, or a userfaultfd of the target with asynchronous write
 //! protection. Both are exact at a page.
 
-use std::io;
 use std::ops::Range;
 
+use nilometer_kernel::parse::maps::Mapping;
 use nilometer_kernel::read::proc::Proc;
-use nilometer_kernel::sys::inject::Lent;
 use nilometer_kernel::sys::limits::page_bytes;
 use nilometer_kernel::sys::pagemap::Pagemap;
 
-use super::errand;
+use super::guards::Shared;
 use super::{Error, Filters};
-
-/// Numbers of errors, as in errno(3).
-const EBADF: i32 = 9;
-const EFAULT: i32 = 14;
-const ENOTTY: i32 = 25;
 
 /// How written pages are seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
     SoftDirty,
-    /// Registered by a thread of the target.
+    /// Registered with a userfaultfd of the target.
     Protect,
 }
 
@@ -43,77 +37,28 @@ pub(super) struct Written {
     how: How,
     map: Pagemap,
     filters: Filters,
+    guards: Shared,
     /// What is looked at, as of the last mark.
-    ranges: Vec<Range<u64>>,
-    protector: Option<Protector>,
-    /// Of a kind that cannot be protected: writes to them are not seen.
+    areas: Vec<Area>,
+    /// Of a kind that cannot be registered: writes to them are not seen.
     refused: Vec<Range<u64>>,
-    stopped_ns: u64,
     notes: Vec<String>,
     is_off: bool,
 }
 
-/// Numbers within the target.
-#[derive(Debug, Clone, Copy)]
-struct Protector {
-    fd: u64,
-    scratch: u64,
-}
-
-impl Protector {
-    /// Whether the number is still what we opened: a new program (`exec`) has closed it, and may have given the number
-    /// and the address of the page to something of its own.
-    fn is_open(self, pid: i32) -> bool {
-        let target = std::fs::read_link(format!("/proc/{pid}/fd/{}", self.fd));
-        target.is_ok_and(|target| target.as_os_str() == "anon_inode:[userfaultfd]")
-    }
-}
-
-/// Opens a protector where there is none (any more: a new program closes it) and registers ranges; those that are of a
-/// kind that cannot be protected come back.
-fn protect(
-    pid: i32,
-    lent: &Lent,
-    known: Option<Protector>,
-    news: &[Range<u64>],
-) -> io::Result<(Protector, Vec<Range<u64>>)> {
-    let register =
-        |protector: Protector, range: &Range<u64>| lent.register(protector.fd, protector.scratch, range);
-    let lives = |protector: &Protector| {
-        let first = news.first().map_or(Ok(()), |range| register(*protector, range));
-        !first.is_err_and(|error| matches!(error.raw_os_error(), Some(EBADF | EFAULT | ENOTTY)))
-    };
-    let protector = match known.filter(|protector| protector.is_open(pid)).filter(lives) {
-        Some(protector) => protector,
-        None => open_protector(lent)?,
-    };
-    let refused = news.iter().filter(|range| register(protector, range).is_err()).cloned().collect();
-    Ok((protector, refused))
-}
-
-fn open_protector(lent: &Lent) -> io::Result<Protector> {
-    let scratch = lent.map_scratch()?;
-    lent.open_protector(scratch).map(|fd| Protector { fd, scratch }).inspect_err(|_| {
-        let _ = lent.unmap_scratch(scratch);
-    })
+/// Mappings that can be written; side by side they are one.
+#[derive(Debug)]
+struct Area {
+    range: Range<u64>,
+    /// The stack of the first thread, which grows and must stay in one piece.
+    is_stack: bool,
 }
 
 impl Written {
-    pub fn open(pid: i32, how: How, filters: &Filters) -> Option<Self> {
+    pub fn open(pid: i32, how: How, filters: &Filters, guards: Shared) -> Option<Self> {
         let map = Pagemap::open(pid).ok()?;
-        let filters = filters.clone();
-        Some(Self {
-            pid,
-            how,
-            map,
-            filters,
-            ranges: Vec::new(),
-            protector: None,
-            refused: Vec::new(),
-            stopped_ns: 0,
-            notes: Vec::new(),
-            is_off: false,
-        })
+        let (filters, areas, refused, notes) = (filters.clone(), Vec::new(), Vec::new(), Vec::new());
+        Some(Self { pid, how, map, filters, guards, areas, refused, notes, is_off: false })
     }
 
     /// After the accessed bits were cleared, so that what is written is always part of what is accessed.
@@ -121,7 +66,9 @@ impl Written {
         if self.is_off {
             return Ok(());
         }
-        self.ranges = self.read_ranges()?;
+        // Opened anew: it belongs to the memory that a process had when it was opened, and a new program has its own.
+        self.map = Pagemap::open(self.pid).map_err(|error| Error::of_io(self.pid, error))?;
+        self.areas = self.read_areas()?;
         match self.how {
             How::SoftDirty => {
                 Proc::default().clear_soft_dirty(self.pid).map_err(|error| Error::of(self.pid, error))
@@ -129,8 +76,8 @@ impl Written {
             How::Protect => {
                 self.register();
                 let mut written = Vec::new();
-                for range in &self.ranges {
-                    let _ = self.map.scan_written(range, true, &mut written);
+                for area in &self.areas {
+                    let _ = self.map.scan_written(&area.range, true, &mut written);
                     written.clear();
                 }
                 Ok(())
@@ -144,79 +91,113 @@ impl Written {
             return None;
         }
         let mut written = Vec::new();
-        for range in &self.ranges {
+        for Area { range, .. } in &self.areas {
             match self.how {
                 How::SoftDirty => self.map.read_soft_dirty(range, &mut written).ok()?,
                 // A mapping that is gone is no failure.
                 How::Protect => self.map.scan_written(range, false, &mut written).unwrap_or(()),
             }
         }
+        if self.how == How::Protect {
+            self.find_born(&mut written);
+        }
         let page = page_bytes();
         Some(written.iter().map(|run| (run.start / page, (run.end - run.start) / page)).collect())
     }
 
-    /// Mappings that can be written; side by side they are one.
-    fn read_ranges(&self) -> Result<Vec<Range<u64>>, Error> {
-        let (mut ranges, page): (Vec<Range<u64>>, u64) = (Vec::new(), page_bytes());
+    /// Memory that had nothing when the mark was made is not registered: what it has of its own by now was written.
+    fn find_born(&self, written: &mut Vec<Range<u64>>) {
+        let known = written.len();
+        for area in self.read_areas().unwrap_or_default() {
+            let _ = self.map.scan_born(&area.range, written);
+        }
+        let is_refused =
+            |run: &Range<u64>| self.refused.iter().any(|r| r.start < run.end && run.start < r.end);
+        let born: Vec<Range<u64>> = written.drain(known..).filter(|run| !is_refused(run)).collect();
+        if !born.is_empty() {
+            written.extend(born);
+            written.sort_unstable_by_key(|run| run.start);
+        }
+    }
+
+    fn read_areas(&self) -> Result<Vec<Area>, Error> {
+        let mut areas: Vec<Area> = Vec::new();
         let read = Proc::default().read_maps(self.pid, |mapping| {
-            let private = !mapping.is_shared() && (mapping.inode == 0 || self.how == How::SoftDirty);
-            let special = mapping.name.starts_with(b"[v");
-            if !mapping.is_write() || special || !private || !self.filters.keeps(mapping, page) {
+            if !self.is_looked_at(mapping) {
                 return;
             }
-            match ranges.last_mut() {
-                Some(last) if last.end == mapping.start => last.end = mapping.end,
-                _ => ranges.push(mapping.start..mapping.end),
+            let is_stack = mapping.name == b"[stack]";
+            match areas.last_mut() {
+                Some(last) if last.range.end == mapping.start && last.is_stack == is_stack => {
+                    last.range.end = mapping.end;
+                }
+                _ => areas.push(Area { range: mapping.start..mapping.end, is_stack }),
             }
         });
         read.map_err(|error| Error::of(self.pid, error))?;
-        Ok(ranges)
+        Ok(areas)
     }
 
-    /// Registers mappings that came since the last mark.
+    fn is_looked_at(&self, mapping: &Mapping<'_>) -> bool {
+        let is_private = !mapping.is_shared() && (mapping.inode == 0 || self.how == How::SoftDirty);
+        let is_special = mapping.name.starts_with(b"[v");
+        mapping.is_write() && !is_special && is_private && self.filters.keeps(mapping, page_bytes())
+    }
+
+    /// Registers what came since the last mark.
     fn register(&mut self) {
-        let is_new = |range: &&Range<u64>| {
-            !self.refused.contains(range) && self.map.has_unregistered(range).unwrap_or(false)
-        };
-        let news: Vec<Range<u64>> = self.ranges.iter().filter(is_new).cloned().collect();
-        if news.is_empty() && self.protector.is_some() {
-            return;
+        if let Err(why) = self.guards.borrow_mut().open() {
+            self.is_off = true;
+            return self.notes.push(format!("written pages of {} are not seen: {why}", self.pid));
         }
-        let (pid, known) = (self.pid, self.protector);
-        let done = errand::run(pid, |lent| protect(pid, lent, known, &news));
-        self.stopped_ns += done.stopped_ns;
-        match done.result.and_then(|result| result.map_err(|error| error.to_string())) {
-            Ok((protector, mut refused)) => {
-                self.protector = Some(protector);
-                self.refused.append(&mut refused);
+        let guards = self.guards.borrow();
+        let mut news = Vec::new();
+        for area in &self.areas {
+            news.clear();
+            if self.map.scan_unregistered(&area.range, &mut news).is_err() {
+                continue;
             }
-            Err(why) => {
-                self.is_off = true;
-                self.notes.push(format!("written pages of {} are not seen: {why}", self.pid));
+            let chunk_bytes = guards.chunk_bytes.filter(|_| !area.is_stack);
+            for new in whole_chunks(&news, &area.range, chunk_bytes) {
+                if !self.refused.contains(&new) && !guards.register(&new, area.is_stack) {
+                    self.refused.push(new);
+                }
             }
         }
-    }
-
-    pub fn take_stopped_ns(&mut self) -> u64 {
-        std::mem::take(&mut self.stopped_ns)
     }
 
     pub fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
+}
 
-    /// Closing the descriptor ends the protection.
-    pub fn finish(&mut self) {
-        let pid = self.pid;
-        let Some(protector) = self.protector.take().filter(|protector| protector.is_open(pid)) else {
-            return;
-        };
-        let done = errand::run(pid, |lent| {
-            if protector.is_open(pid) {
-                let _ = lent.close(protector.fd);
-                let _ = lent.unmap_scratch(protector.scratch);
-            }
-        });
-        self.stopped_ns += done.stopped_ns;
+/// The chunks that hold something new, within the area; all of it where there are no chunks.
+fn whole_chunks(news: &[Range<u64>], area: &Range<u64>, chunk_bytes: Option<u64>) -> Vec<Range<u64>> {
+    let Some(chunk) = chunk_bytes else {
+        return if news.is_empty() { Vec::new() } else { vec![area.clone()] };
+    };
+    let mut whole: Vec<Range<u64>> = Vec::new();
+    for new in news {
+        let start = (new.start - new.start % chunk).max(area.start);
+        let end = new.end.next_multiple_of(chunk).min(area.end);
+        match whole.last_mut() {
+            Some(last) if last.end >= start => last.end = last.end.max(end),
+            _ => whole.push(start..end),
+        }
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_chunks_around_what_is_new_are_registered_within_the_area() {
+        let area = 150..1000;
+        let around = |news: &[Range<u64>]| whole_chunks(news, &area, Some(100));
+        assert_eq!(around(&[160..170, 199..201, 950..1000]), [150..300, 900..1000]);
+        assert_eq!(whole_chunks(&[160..170], &area, None), std::slice::from_ref(&area));
+        assert_eq!((around(&[]), whole_chunks(&[], &area, None)), (vec![], vec![]));
     }
 }

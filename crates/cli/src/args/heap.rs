@@ -178,8 +178,7 @@ pub struct CensusArgs {
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
     pub max_pause: Duration,
     /// Make the process fork by an injected system call and read the fork. Shorter stop for large heaps,
-    /// but not read-only: if nilo is killed within the few milliseconds between changing the registers and
-    /// restoring them, the process may crash
+    /// but not read-only; if nilo is killed meanwhile, the borrowed thread goes back by itself
     #[arg(long, conflicts_with = "pause")]
     pub fork: bool,
     /// Keep short keys and strings in names, not only identifiers

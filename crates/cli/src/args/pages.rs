@@ -13,9 +13,9 @@ use super::value::{parse_duration, parse_size};
 /// Tell how much memory is really touched: working set, reuse distance, heat map, what is cold
 ///
 /// A process is only read (`clear_refs` and smaps): exact numbers of touched pages in each mapping. A command, or a
-/// process with --split, is looked at in chunks: system calls in one of its threads split its mappings, which is
-/// undone at the end; core dumps lose every other chunk meanwhile. As root, with a kernel that has idle page
-/// tracking, page by page. Which way was taken, and what it disturbs, is told first.
+/// process with --split, is looked at in chunks: two system calls in one of its threads let nilo split its mappings,
+/// which ends with nilo. Before Linux 6.7 many calls do it, and core dumps lose every other chunk meanwhile. As root,
+/// with a kernel that has idle page tracking, page by page. Which way was taken, and what it disturbs, is told first.
 #[derive(Debug, Args)]
 #[command(
     before_help = "\

@@ -5,7 +5,8 @@ use std::io::{BufReader, Write as _};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use nilometer_trace::pages::{Line, Look, PAGES_FILE, Process, read_lines};
 use serde_json::Value;
@@ -401,6 +402,21 @@ fn a_command_that_fails_or_is_too_short_is_said() {
 }
 
 #[test]
+fn a_window_that_the_command_did_not_live_to_see_is_told() {
+    let lab = Lab::new();
+    let words = ["pages", "--windows", "0.1,30", "--", "sleep", "0.5"];
+    let output = finish(&mut lab.nilo(words));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let shown = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        shown.contains("the process ended after 0.") && shown.contains(": no window of 30 s was seen"),
+        "{shown}"
+    );
+    // One row of the table of windows, with its count of looks.
+    assert!(shown.contains("window touched least most written looks effective 100 ms"), "{shown}");
+}
+
+#[test]
 fn bad_input_is_answered_with_the_next_command() {
     let lab = Lab::new();
     let said = |words: &[&str]| {
@@ -477,6 +493,30 @@ fn a_process_that_ends_within_a_window_ends_the_looks() {
     assert_eq!(document["ended"], "the process ended");
 }
 
+/// The moments are spread over the start, when calls are made in the target, and some windows.
+#[test]
+fn a_target_is_whole_wherever_nilo_is_killed() {
+    const KILLS: u32 = 80;
+    let lab = Lab::new();
+    let mut target = Dialogue::start(&mut Command::new(c_program("steadfast.c")));
+    assert_eq!(target.line(), "ready");
+    let pid = target.pid().to_string();
+    for kill in 0..KILLS {
+        let mut nilo = lab.nilo(["pages", &pid, "--split", "--window", "10ms", "--json", "--no-names"]);
+        let mut nilo = nilo.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_micros(500) * kill);
+        nilo.kill().unwrap();
+        nilo.wait().unwrap();
+    }
+    // What was registered went with whoever held it.
+    let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
+    let flags = smaps.lines().filter(|line| line.starts_with("VmFlags:"));
+    assert!(flags.into_iter().all(|flags| !flags.contains(" uw") && !flags.contains(" dd ")), "{smaps}");
+    target.say("end");
+    assert_eq!(target.line(), "right");
+    assert!(target.end().status.success());
+}
+
 /// What was opened in the target is gone with its program; the number may be a file of the next one.
 #[test]
 fn a_program_that_replaces_itself_keeps_its_files() {
@@ -495,6 +535,33 @@ fn a_program_that_replaces_itself_keeps_its_files() {
     let shown = text(&output.stdout) + &text(&output.stderr);
     assert!(shown.contains("whole") && !shown.contains("Error"), "{shown}");
     assert_eq!(output.status.code(), Some(0), "{shown}");
+}
+
+/// The new program has memory of its own: what it writes is seen again from the next mark on.
+#[test]
+fn writes_of_a_program_that_replaced_the_first_are_seen() {
+    let lab = Lab::new();
+    let next = "import time; block = bytearray(32 << 20); end = time.monotonic() + 2\n\
+                while time.monotonic() < end: block[::4096] = bytes(len(block) // 4096)\n";
+    let script = format!(
+        "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exec {} -c \"$0\"",
+        crate::watched::python()
+    );
+    let mut nilo = lab.nilo(["pages", "--window", "100ms", "--json", "--no-names", "-o", "look", "--"]);
+    let output = finish(nilo.args(["sh", "-c", &script, next]));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    if document["written"].is_null() {
+        return skip("soft-dirty or userfaultfd", document["written_why_not"].as_str().unwrap_or("?"));
+    }
+    let written = |window: &Value| window["written_bytes"].as_u64().unwrap_or(0);
+    let windows = document["windows"].as_array().unwrap();
+    let seen = windows.iter().filter(|window| written(window) >= 32 * MIB).count();
+    assert!(seen >= 5, "{seen} of {} windows: {document:#}", windows.len());
+    assert!(
+        windows.iter().all(|window| written(window) <= window["wss_bytes"].as_u64().unwrap()),
+        "{document:#}"
+    );
 }
 
 /// Secrets that a program keeps out of core dumps stay out, whatever is split around them.

@@ -13,7 +13,7 @@ use nilometer_kernel::sys::stop::Stopped;
 use nilometer_kernel::sys::urgent::Urgent;
 
 use super::copy::{Missed, copy};
-use super::hold::{doubts, farewell, fork, prepare_fork, stop, threads_of};
+use super::hold::{doubts, farewell, find_footing, fork, stop, threads_of};
 use super::peek::Peek;
 use super::plan::{Plan, Seen, look_aside, make_plan, subtract, whole_pages};
 use super::source::Source;
@@ -205,10 +205,10 @@ impl Job<'_> {
 
     fn take_forked(&self, into: &mut Populated) -> Result<Taken, Error> {
         let Self { peek, options, .. } = self;
-        let instruction = prepare_fork(peek.pid(), peek.mappings())?;
+        let footing = find_footing(peek.pid())?;
         let stopped = stop(peek.pid(), options.max_pause)?;
         let mut taken = Taken::of(peek.pid(), Mode::Fork);
-        let forked = fork(&stopped, peek.pid(), instruction);
+        let forked = fork(&stopped, peek.pid(), &footing);
         (self.held)(stopped.began_ns().saturating_add(options.max_pause.as_nanos() as u64));
         taken.release(stopped);
         let frozen = forked?;

@@ -5,21 +5,15 @@ use std::time::Duration;
 
 use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::clock::monotonic_ns;
-use nilometer_kernel::sys::inject::{Farewell, Frozen};
-use nilometer_kernel::sys::memory::read_bytes;
+use nilometer_kernel::sys::inject::{Farewell, Footing, Frozen};
 use nilometer_kernel::sys::stop::Stopped;
 
 use crate::Error;
-use crate::mapping::Mapping;
 
 /// A thread in an uninterruptible sleep is waited for no longer than this; the rest is copied all the same.
 const LONGEST_STOP: Duration = Duration::from_millis(250);
 /// A busy machine may need so long to let all threads reach their stop, however short the pause should be.
 const SHORTEST_STOP: Duration = Duration::from_millis(50);
-/// The `syscall` instruction of x86-64.
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
-/// So much of a mapping is searched for one.
-const SEARCHED_BYTES: u64 = 2 << 20;
 
 /// Stops every thread of the target.
 pub(super) fn stop(pid: i32, max_pause: Duration) -> Result<Stopped, Error> {
@@ -67,9 +61,8 @@ pub(super) fn doubts(stopped: &Stopped) -> Option<String> {
 }
 
 /// Makes a frozen child of the stopped target.
-pub(super) fn fork(stopped: &Stopped, pid: i32, instruction: u64) -> Result<Frozen, Error> {
-    Frozen::fork(stopped, pid, instruction)
-        .map_err(|source| Error::NotForked { pid, reason: source.to_string() })
+pub(super) fn fork(stopped: &Stopped, pid: i32, footing: &Footing) -> Result<Frozen, Error> {
+    Frozen::fork(stopped, pid, footing).map_err(|source| Error::NotForked { pid, reason: source.to_string() })
 }
 
 pub(super) fn farewell(frozen: Frozen) -> (u64, Option<String>) {
@@ -83,25 +76,16 @@ pub(super) fn farewell(frozen: Frozen) -> (u64, Option<String>) {
     }
 }
 
-/// Refuses a target that an injected call might end, before it is touched; where it has a `syscall` instruction.
-pub(super) fn prepare_fork(pid: i32, mappings: &[Mapping]) -> Result<u64, Error> {
+/// Where a target that runs may be led through system calls of ours; why not, in a sentence, before it is touched.
+pub fn find_footing(pid: i32) -> Result<Footing, Error> {
     if !cfg!(target_arch = "x86_64") {
         return Err(Error::NoInjection);
     }
-    let refused = |reason: &str| Error::NotForked { pid, reason: reason.to_owned() };
+    let refused = |reason: String| Error::NotForked { pid, reason };
     if has_own_filters(pid) {
-        return Err(refused("it lives under seccomp filters that may end it for a call of ours"));
+        return Err(refused("it lives under seccomp filters that may end it for a call of ours".to_owned()));
     }
-    let code = mappings.iter().filter(|mapping| mapping.read && mapping.execute);
-    // The kernel's own code first: it is there in every process.
-    let (kernel, rest): (Vec<_>, Vec<_>) = code.partition(|mapping| mapping.is_of_kernel());
-    let found = kernel.into_iter().chain(rest).find_map(|mapping| find_instruction(pid, mapping));
-    found.ok_or_else(|| refused("no system call instruction was found in it"))
-}
-
-/// Where a target that runs may be led through system calls of ours; why not, in a sentence.
-pub fn find_call_site(pid: i32, mappings: &[Mapping]) -> Result<u64, Error> {
-    prepare_fork(pid, mappings)
+    Footing::find(pid).map_err(|error| refused(error.to_string()))
 }
 
 /// Filters that we do not live under ourselves; whether those forbid or kill cannot be seen from outside.
@@ -113,11 +97,4 @@ fn has_own_filters(pid: i32) -> bool {
         (Some(theirs), Some(ours)) if target.seccomp != 1 => theirs > ours,
         _ => target.seccomp > own.seccomp,
     }
-}
-
-fn find_instruction(pid: i32, mapping: &Mapping) -> Option<u64> {
-    let mut code = vec![0; mapping.bytes().min(SEARCHED_BYTES) as usize];
-    let read = read_bytes(pid, mapping.start, &mut code).ok()?;
-    let position = code.get(..read)?.windows(SYSCALL.len()).position(|bytes| bytes == SYSCALL)?;
-    Some(mapping.start + position as u64)
 }

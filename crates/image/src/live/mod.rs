@@ -11,5 +11,5 @@ mod source;
 mod target;
 
 pub use capture::{Capture, CaptureOptions, Mode, Pause, capture, capture_while};
-pub use hold::find_call_site;
+pub use hold::find_footing;
 pub use peek::Peek;

@@ -2,9 +2,11 @@
 //!
 //! The thread's registers and signal mask are saved, it is led through one `clone` (a fork without a signal at its
 //! end), and both are given back while it stands at a stop from which the kernel still restarts the call that was
-//! interrupted. The child is traced from its first moment and never runs; it is killed if we die. Between the first
-//! and the last of these steps our own death would leave the thread with wrong registers: that is the price, and why
-//! whatever does this says so first and can be told not to.
+//! interrupted. The child is traced from its first moment and never runs; it is killed if we die.
+//!
+//! If we die between any two of these steps, the thread goes back by itself: a frame on its stack leads it through
+//! `rt_sigreturn` (see `frame`), and the child, should it be let go before it is guarded, ends itself. What cannot be
+//! given back that way is the rest of a sleep: that call returns EINTR, as it would under a debugger.
 
 use std::io;
 
@@ -26,8 +28,7 @@ pub struct Frozen {
     target: i32,
     /// The child as the target knows it.
     inner_pid: i64,
-    /// Where the target has a `syscall` instruction.
-    instruction: u64,
+    footing: Footing,
 }
 
 /// How a frozen child was ended.
@@ -50,23 +51,21 @@ impl Frozen {
 
 #[cfg(target_arch = "x86_64")]
 impl Frozen {
-    /// Makes the child. `instruction` is the address of a `syscall` instruction in `target`.
-    ///
-    /// The calling thread is the tracer of `stopped`, and of the child from then on.
-    pub fn fork(stopped: &Stopped, target: i32, instruction: u64) -> io::Result<Self> {
-        let thread = choose(stopped)?;
-        let borrowed = x86::Borrowed::new(thread, instruction)?;
+    /// Makes the child. The calling thread is the tracer of `stopped`, and of the child from then on.
+    pub fn fork(stopped: &Stopped, target: i32, footing: &Footing) -> io::Result<Self> {
+        let borrowed = borrow(stopped, footing)?;
         for _ in 0..ATTEMPTS {
-            let (result, child) = borrowed.call(libc::SYS_clone, [0; 6])?;
+            let (result, child) = borrowed.call(libc::SYS_clone, [0, borrowed.childs_stack(), 0, 0, 0, 0])?;
             match child {
                 Some(pid) => {
+                    let cleared = borrowed.clear(pid);
                     drop(borrowed);
-                    let frozen = Self { pid, target, inner_pid: result, instruction };
-                    return match frozen.guard() {
+                    let frozen = Self { pid, target, inner_pid: result, footing: footing.clone() };
+                    return match frozen.guard().and(cleared) {
                         Ok(()) => Ok(frozen),
                         Err(error) => {
                             x86::kill_and_wait(pid);
-                            frozen.reap(thread);
+                            frozen.reap(stopped);
                             Err(error)
                         }
                     };
@@ -109,7 +108,7 @@ impl Frozen {
     /// For how long the thread stood still for it.
     fn reap_in(&self, thread: i32, deadline_ns: u64) -> Option<u64> {
         let stopped = Stopped::stop(&[self.target], |_| vec![thread], deadline_ns);
-        let reaped = choose(&stopped).is_ok_and(|thread| self.reap(thread));
+        let reaped = self.reap(&stopped);
         let began_ns = stopped.began_ns();
         drop(stopped);
         reaped.then(|| monotonic_ns() - began_ns)
@@ -117,8 +116,8 @@ impl Frozen {
 
     /// `wait4(child, NULL, __WALL | WNOHANG, NULL)` in the target: a child without an exit signal is seen by no other
     /// wait, and the target must not wait for anything because of us.
-    fn reap(&self, thread: i32) -> bool {
-        let Ok(borrowed) = x86::Borrowed::new(thread, self.instruction) else { return false };
+    fn reap(&self, stopped: &Stopped) -> bool {
+        let Ok(borrowed) = borrow(stopped, &self.footing) else { return false };
         let arguments = [self.inner_pid as u64, 0, (libc::__WALL | libc::WNOHANG) as u64, 0, 0, 0];
         for _ in 0..ATTEMPTS {
             match borrowed.call(libc::SYS_wait4, arguments) {
@@ -133,7 +132,7 @@ impl Frozen {
 
 #[cfg(not(target_arch = "x86_64"))]
 impl Frozen {
-    pub fn fork(_: &Stopped, _: i32, _: u64) -> io::Result<Self> {
+    pub fn fork(_: &Stopped, _: i32, _: &Footing) -> io::Result<Self> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
@@ -142,17 +141,30 @@ impl Frozen {
     }
 }
 
-/// A thread that may be borrowed: best one inside a system call, which is in no restartable sequence.
+/// Borrows a thread: best one inside a system call, which is in no restartable sequence; one that finds back.
 #[cfg(target_arch = "x86_64")]
-fn choose(stopped: &Stopped) -> io::Result<i32> {
-    let quiet = || stopped.quiet_ids();
-    let in_call = quiet().find(|thread| x86::is_in_call(*thread));
-    let chosen = in_call.or_else(|| quiet().find(|thread| !x86::is_in_sequence(*thread)));
-    chosen.ok_or_else(|| io::Error::other("no thread can be borrowed at this moment"))
+fn borrow(stopped: &Stopped, footing: &Footing) -> io::Result<x86::Borrowed> {
+    let (in_call, others): (Vec<i32>, Vec<i32>) =
+        stopped.quiet_ids().partition(|thread| x86::is_in_call(*thread));
+    let others = others.into_iter().filter(|thread| !x86::is_in_sequence(*thread));
+    let mut refused = io::Error::other("no thread can be borrowed at this moment");
+    for thread in in_call.into_iter().chain(others) {
+        match x86::Borrowed::new(thread, footing) {
+            Ok(borrowed) => return Ok(borrowed),
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
 }
 
+mod footing;
+#[cfg(target_arch = "x86_64")]
+mod frame;
 mod lent;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub use footing::Footing;
 pub use lent::Lent;

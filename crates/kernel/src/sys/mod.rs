@@ -19,6 +19,7 @@ pub mod pagemap;
 pub mod peer;
 pub mod poll;
 pub mod process;
+pub mod protector;
 pub mod pty;
 pub mod sentinel;
 pub mod signals;

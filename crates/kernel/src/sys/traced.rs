@@ -114,8 +114,25 @@ fn is_own_child(thread: i32) -> bool {
 
 /// A request that takes a number.
 pub(super) fn ptrace(request: libc::c_uint, thread: i32, number: usize) -> io::Result<()> {
+    step();
     let (address, number) = (std::ptr::null_mut::<libc::c_void>(), number as *mut libc::c_void);
     // SAFETY: the requests made this way read no memory through either; both are plain numbers here.
     let result = unsafe { libc::ptrace(request, thread, address, number) };
     if result < 0 { Err(last_error()) } else { Ok(()) }
+}
+
+/// Before each request.
+#[cfg(not(test))]
+pub(super) fn step() {}
+
+/// Before each request: the tests of what our death does have us killed before any one of them.
+#[cfg(test)]
+pub(super) fn step() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static STEPS: AtomicU64 = AtomicU64::new(0);
+    let number = STEPS.fetch_add(1, Ordering::Relaxed) + 1;
+    if std::env::var("NILO_TEST_KILLED_AT").is_ok_and(|at| at.parse() == Ok(number)) {
+        // SAFETY: sends a signal by number to this process.
+        unsafe { libc::kill(own_pid(), libc::SIGKILL) };
+    }
 }

@@ -235,7 +235,7 @@ fn cost(pages: &Pages) -> String {
 }
 
 fn windows(pages: &Pages, style: &Style) -> String {
-    if pages.wss_by_window_s.len() > 1 {
+    if pages.asked_windows.max(pages.wss_by_window_s.len()) > 1 {
         return by_window(pages, style);
     }
     let mut table = Table::new(&["touched", "written", "resident", "asked", "effective", "at"]);

@@ -1,58 +1,83 @@
 //! Leading one stopped thread through one system call, and back.
+//!
+//! The order of the requests is what keeps the target whole if we die between two of them: the frames are written first, then
+//! the registers point to them, then the mask is closed; on the way back the mask comes before the registers.
 
 use std::cell::Cell;
 use std::io;
 use std::mem::MaybeUninit;
 
 use super::super::last_error;
-use super::super::memory::read_bytes;
-use super::super::traced::{Seen, ptrace, wait};
+use super::super::memory::{read_bytes, write_bytes};
+use super::super::traced::{Seen, ptrace, step, wait};
+use super::footing::Footing;
+use super::frame::{Found, Frames};
 
 /// The stop at a system call, told from a breakpoint by `PTRACE_O_TRACESYSGOOD`.
 const AT_CALL: i32 = libc::SIGTRAP | 0x80;
 /// The code segment of 64-bit programs (`__USER_CS`).
 const CODE_64: u64 = 0x33;
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
+/// include/uapi/linux/elf.h
+const NT_X86_XSTATE: usize = 0x202;
+const NT_X86_SHSTK: usize = 0x204;
+/// More than any processor has of them.
+const VECTOR_BYTES: usize = 64 << 10;
 
 /// A thread whose registers and signal mask are ours for a while; given back when dropped.
 #[derive(Debug)]
 pub struct Borrowed {
     thread: i32,
-    registers: libc::user_regs_struct,
-    mask: u64,
-    instruction: u64,
-    /// It was resumed, so that it stands at a system call now and not where it was found.
-    has_moved: Cell<bool>,
+    found: Found,
+    call: u64,
+    frames: Frames,
+    /// What lay where the frames are.
+    beneath: Vec<u8>,
+    /// Its registers are ours.
+    is_ours: Cell<bool>,
     /// A signal that no mask holds back (SIGSTOP), to be sent again.
     withheld: Cell<i32>,
 }
 
 impl Borrowed {
-    pub fn new(thread: i32, instruction: u64) -> io::Result<Self> {
-        let registers = registers(thread)?;
-        let mut code = [0; 2];
-        if registers.cs != CODE_64 || read_bytes(thread, instruction, &mut code)? != 2 || code != SYSCALL {
-            return Err(io::Error::other("no system call instruction of a 64-bit program"));
+    /// Changes nothing but unused memory below the thread's stack pointer.
+    pub fn new(thread: i32, footing: &Footing) -> io::Result<Self> {
+        let found = find(thread, footing)?;
+        let refused = |why: &str| io::Error::other(why.to_owned());
+        let frames =
+            Frames::new(&found, footing).ok_or_else(|| refused("its vector registers cannot be kept"))?;
+        let (range, registers) = (frames.range(), &found.registers);
+        let mut beneath = vec![0; frames.bytes.len()];
+        if !footing.has_room(&range, registers.rsp, registers.fs_base)
+            || read_bytes(thread, range.start, &mut beneath)? != beneath.len()
+        {
+            return Err(refused("there is no room below its stack for a way back"));
         }
-        let mask = signal_mask(thread)?;
+        write_bytes(thread, range.start, &frames.bytes)?;
         let options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEFORK;
         ptrace(libc::PTRACE_SETOPTIONS, thread, options as usize)?;
-        // No handler of the target runs while its registers are ours.
-        set_signal_mask(thread, u64::MAX)?;
-        let (has_moved, withheld) = (Cell::new(false), Cell::new(0));
-        Ok(Self { thread, registers, mask, instruction, has_moved, withheld })
+        let (is_ours, withheld) = (Cell::new(false), Cell::new(0));
+        Ok(Self { thread, found, call: footing.call, frames, beneath, is_ours, withheld })
+    }
+
+    /// For a child that the thread makes: with this as its stack it ends itself, if it is ever let go.
+    pub fn childs_stack(&self) -> u64 {
+        self.frames.leave
     }
 
     /// What the call returned, and the child it made.
     pub fn call(&self, number: libc::c_long, arguments: [u64; 6]) -> io::Result<(i64, Option<i32>)> {
-        let mut registers = self.registers;
-        registers.rip = self.instruction;
+        let mut registers = self.found.registers;
+        registers.rip = self.call;
+        registers.rsp = self.frames.back;
         registers.rax = number as u64;
         registers.orig_rax = u64::MAX; // inside no system call: nothing to restart on the way
         [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9] = arguments;
         set_registers(self.thread, &registers)?;
+        if !self.is_ours.replace(true) {
+            // No handler of the target runs while its registers are ours.
+            set_signal_mask(self.thread, u64::MAX)?;
+        }
         let (mut is_inside, mut child) = (false, None);
-        self.has_moved.set(true);
         loop {
             ptrace(libc::PTRACE_SYSCALL, self.thread, 0)?;
             let Seen::Stopped { event, signal } = wait(self.thread) else { return Err(ended()) };
@@ -70,21 +95,38 @@ impl Borrowed {
         Ok((self::registers(self.thread)?.rax as i64, child))
     }
 
+    /// Puts back what lay where the frames are: in the thread's own memory, or in that of a child which never runs.
+    pub fn clear(&self, pid: i32) -> io::Result<()> {
+        write_bytes(pid, self.frames.start, &self.beneath)
+    }
+
     /// Registers are given back at a stop of `PTRACE_INTERRUPT`, behind which the kernel restarts an interrupted call;
     /// behind a stop at a system call it would return to the program with the kernel's own error number.
     fn give_back(&self) -> io::Result<()> {
-        set_registers(self.thread, &self.registers)?;
-        set_signal_mask(self.thread, self.mask)?;
-        if self.has_moved.get() {
+        if self.is_ours.get() {
             ptrace(libc::PTRACE_INTERRUPT, self.thread, 0)?;
-            ptrace(libc::PTRACE_CONT, self.thread, 0)?;
-            wait_for_stop(self.thread)?;
+            self.go_to_stop()?;
+            set_signal_mask(self.thread, self.found.mask)?;
+            set_registers(self.thread, &self.found.registers)?;
         }
+        self.clear(self.thread)?;
         if self.withheld.get() != 0 {
             // SAFETY: sends a signal by number to a thread by number.
             unsafe { libc::syscall(libc::SYS_tkill, self.thread, self.withheld.get()) };
         }
         Ok(())
+    }
+
+    fn go_to_stop(&self) -> io::Result<()> {
+        loop {
+            ptrace(libc::PTRACE_CONT, self.thread, 0)?;
+            match wait(self.thread) {
+                Seen::Stopped { event: libc::PTRACE_EVENT_STOP, .. } => return Ok(()),
+                Seen::Stopped { event: 0, signal: libc::SIGSTOP } => self.withheld.set(libc::SIGSTOP),
+                Seen::Stopped { .. } => {}
+                Seen::Running | Seen::Ended => return Err(ended()),
+            }
+        }
     }
 }
 
@@ -93,6 +135,21 @@ impl Drop for Borrowed {
         // It fails only where the thread has ended.
         let _ = self.give_back();
     }
+}
+
+/// Refuses a thread that would not find back.
+fn find(thread: i32, footing: &Footing) -> io::Result<Found> {
+    let registers = registers(thread)?;
+    if registers.cs != CODE_64 || !footing.is_there(thread) {
+        return Err(io::Error::other("no system call instruction of a 64-bit program"));
+    }
+    if register_set(thread, NT_X86_SHSTK, &mut [0; 8]).is_ok() {
+        return Err(io::Error::other("its returns are checked against a shadow stack"));
+    }
+    let mut vectors = vec![0; VECTOR_BYTES];
+    let told = register_set(thread, NT_X86_XSTATE, &mut vectors)?;
+    vectors.truncate(told);
+    Ok(Found { registers, mask: signal_mask(thread)?, vectors })
 }
 
 /// Inside a system call: no restartable sequence is open there.
@@ -154,6 +211,13 @@ fn event_pid(thread: i32) -> Option<i32> {
     i32::try_from(message).ok()
 }
 
+/// How many bytes of a set of registers there are.
+fn register_set(thread: i32, set: usize, into: &mut [u8]) -> io::Result<usize> {
+    let mut buffer = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    request(libc::PTRACE_GETREGSET, thread, set, (&raw mut buffer).cast())?;
+    Ok(buffer.iov_len)
+}
+
 fn registers(thread: i32) -> io::Result<libc::user_regs_struct> {
     let mut registers = MaybeUninit::<libc::user_regs_struct>::zeroed();
     request(libc::PTRACE_GETREGS, thread, 0, registers.as_mut_ptr().cast())?;
@@ -162,7 +226,11 @@ fn registers(thread: i32) -> io::Result<libc::user_regs_struct> {
 }
 
 fn set_registers(thread: i32, registers: &libc::user_regs_struct) -> io::Result<()> {
-    request(libc::PTRACE_SETREGS, thread, 0, (&raw const *registers).cast_mut().cast())
+    /// Within one page, so that the kernel reads all of it or nothing, even while we are being killed.
+    #[repr(align(256))]
+    struct Whole(libc::user_regs_struct);
+    let whole = Whole(*registers);
+    request(libc::PTRACE_SETREGS, thread, 0, (&raw const whole.0).cast_mut().cast())
 }
 
 fn signal_mask(thread: i32) -> io::Result<u64> {
@@ -178,7 +246,8 @@ fn set_signal_mask(thread: i32, mask: u64) -> io::Result<()> {
 
 /// `memory` is what the request reads or fills: each caller passes a value of the type that belongs to it.
 fn request(number: libc::c_uint, thread: i32, address: usize, memory: *mut libc::c_void) -> io::Result<()> {
-    // SAFETY: see above; `address` is a size or 0.
+    step();
+    // SAFETY: see above; `address` is a size, the number of a set of registers, or 0.
     let result = unsafe { libc::ptrace(number, thread, address, memory) };
     if result < 0 { Err(last_error()) } else { Ok(()) }
 }

@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 
 use super::{
-    PAGE_IS_PRESENT, PAGEMAP_SCAN, PM_EXCLUSIVE, PM_FRAME, PM_PRESENT, Pagemap, REGIONS, Region, Scan, next,
+    PAGE_IS_FILE, PAGE_IS_PFNZERO, PAGE_IS_PRESENT, PAGEMAP_SCAN, PM_EXCLUSIVE, PM_FRAME, PM_PRESENT,
+    Pagemap, REGIONS, Region, Scan, next,
 };
 
 const PAGE_IS_WPALLOWED: u64 = 1 << 0;
@@ -45,24 +46,27 @@ impl Pagemap {
         })
     }
 
-    /// Whether a page of `range` is there that no userfaultfd with asynchronous write protection is registered for.
-    pub fn has_unregistered(&self, range: &Range<u64>) -> io::Result<bool> {
-        let mut region = [Region::default()];
-        let mut scan = Scan {
-            size: size_of::<Scan>() as u64,
-            start: range.start,
-            end: range.end,
-            vec: region.as_mut_ptr() as u64,
-            vec_len: 1,
-            max_pages: 1,
+    /// Appends what of `range` is there and registered with no userfaultfd that protects asynchronously. Since Linux 6.7.
+    pub fn scan_unregistered(&self, range: &Range<u64>, into: &mut Vec<Range<u64>>) -> io::Result<()> {
+        let template = Scan {
             category_inverted: PAGE_IS_WPALLOWED,
             category_mask: PAGE_IS_WPALLOWED | PAGE_IS_PRESENT,
             return_mask: PAGE_IS_PRESENT,
             ..Scan::default()
         };
-        // SAFETY: `scan` has the layout and the size it states; `vec` is writable for one region.
-        let found = unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
-        Ok(super::super::check(found)? > 0)
+        self.scan_matching(range, &template, into)
+    }
+
+    /// The same, without pages of files and without the zero page: memory that only a write has made.
+    pub fn scan_born(&self, range: &Range<u64>, into: &mut Vec<Range<u64>>) -> io::Result<()> {
+        let absent = PAGE_IS_WPALLOWED | PAGE_IS_PFNZERO | PAGE_IS_FILE;
+        let template = Scan {
+            category_inverted: absent,
+            category_mask: absent | PAGE_IS_PRESENT,
+            return_mask: PAGE_IS_PRESENT,
+            ..Scan::default()
+        };
+        self.scan_matching(range, &template, into)
     }
 
     /// Appends what of `range` was written since it was protected, where a userfaultfd with asynchronous write
@@ -73,19 +77,32 @@ impl Pagemap {
         protect: bool,
         into: &mut Vec<Range<u64>>,
     ) -> io::Result<()> {
+        let template = Scan {
+            flags: if protect { PM_SCAN_WP_MATCHING } else { 0 },
+            category_mask: PAGE_IS_WPALLOWED | PAGE_IS_WRITTEN,
+            return_mask: PAGE_IS_WRITTEN,
+            ..Scan::default()
+        };
+        self.scan_matching(range, &template, into)
+    }
+
+    /// `template` tells which pages; where they are told is filled in here.
+    fn scan_matching(
+        &self,
+        range: &Range<u64>,
+        template: &Scan,
+        into: &mut Vec<Range<u64>>,
+    ) -> io::Result<()> {
         let mut regions = vec![Region::default(); REGIONS];
         let mut from = range.start;
         while from < range.end {
             let mut scan = Scan {
                 size: size_of::<Scan>() as u64,
-                flags: if protect { PM_SCAN_WP_MATCHING } else { 0 },
                 start: from,
                 end: range.end,
                 vec: regions.as_mut_ptr() as u64,
                 vec_len: REGIONS as u64,
-                category_mask: PAGE_IS_WPALLOWED | PAGE_IS_WRITTEN,
-                return_mask: PAGE_IS_WRITTEN,
-                ..Scan::default()
+                ..*template
             };
             // SAFETY: `scan` has the layout and the size it states; `vec` is writable for `vec_len` regions.
             let found = unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
