@@ -7,8 +7,9 @@ inside a namespace of its own. Needs torch in the interpreter that runs it (`--p
 
     examples/touched_memory.py --nilo target/release/nilo --python ~/venv/bin/python -o docs/touched-memory
     examples/touched_memory.py --quick …         few images: to see that it works
+    examples/touched_memory.py --tables batch …  these tables anew; the others stay as they are in results.json
 
-Writes results.json, README.md with the tables, and heat maps.
+Writes results.json (after each table), README.md with the tables, and heat maps.
 """
 import argparse
 import json
@@ -56,7 +57,7 @@ def train(images, batch, threads, epochs):
 class Lab:
     def __init__(self, options):
         self.options = options
-        self.threads = os.cpu_count() or 1
+        self.processors = os.cpu_count() or 1
 
     def look(self, name, command, *words, prefix=()):
         """One recording: the document, and the seconds of its epochs."""
@@ -76,37 +77,46 @@ class Lab:
         images = str(self.options.images)
         return [self.options.python, __file__, "--train", images, str(batch), str(threads), str(epochs)]
 
-    def run(self):
+    def controls(self):
         python, half = self.options.python, ["--window", "0.5"]
         alone = [python, "-c", "import time; time.sleep(4)"]
         imports = [python, "-c", "import torch, time; time.sleep(4)"]
         inside = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
-        results = {"controls": [
+        return [
             self.look("interpreter alone", alone, *half),
             self.look("imports only", imports, *half),
             self.look("training", self.training(128, 1, 1), *half),
             self.look("training in its own namespaces", self.training(128, 1, 1), *half, prefix=inside),
-        ]}
-        results["batch"] = [self.look(f"batch {n}", self.training(n, 1, 1), *half) for n in BATCHES]
-        counts = range(1, self.threads + 1)
-        results["threads"] = [self.look(f"threads {n}", self.training(128, n, 2), *half) for n in counts]
-        ends = sorted({1, self.threads})
-        results["windows"] = [
-            self.look(f"windows, threads {n}", self.training(128, n, 2), "--windows", WINDOWS) for n in ends
         ]
+
+    def batch(self):
+        return [self.look(f"batch {n}", self.training(n, 1, 1), "--window", "0.5") for n in BATCHES]
+
+    def threads(self):
+        counts = range(1, self.processors + 1)
+        return [self.look(f"threads {n}", self.training(128, n, 2), "--window", "0.5") for n in counts]
+
+    def windows(self):
+        return [
+            self.look(f"windows, threads {n}", self.training(128, n, 2), "--windows", WINDOWS)
+            for n in sorted({1, self.processors})
+        ]
+
+    def filters(self):
         filters = ["--skip", "executable,no-access", "--min-pages", "4"]
-        results["filters"] = []
-        for n in ends:
-            for words in ([], filters[:2], filters):
-                name = f"threads {n}, {' '.join(words) or 'all mappings'}"
-                results["filters"].append(self.look(name, self.training(128, n, 1), *half, *words))
+        return [
+            self.look(f"threads {n}, {' '.join(words) or 'all mappings'}", self.training(128, n, 1), "--window", "0.5", *words)
+            for n in sorted({1, self.processors})
+            for words in ([], filters[:2], filters)
+        ]
+
+    def heat(self):
         pictures = [("heat of all", []), ("heat of the Python heap", ["--only", "python"])]
-        results["heat"] = [
-            self.look(name, self.training(128, 1, 1), *half, *words, "--picture",
+        return [
+            self.look(name, self.training(128, 1, 1), "--window", "0.5", *words, "--picture",
                       os.path.join(self.options.output, name.replace(" ", "-") + ".png"))
             for name, words in pictures
         ]
-        return results
 
 
 def summary(told):
@@ -136,14 +146,21 @@ def summary(told):
 
 
 MEANING = """
-## What the figures are
+## What the figures mean
 
 - **Touched in a window** is what must be at hand to get through that much time without waiting for memory. It is not the memory that
-  the training needs: that is the touched of a window as long as an epoch.
+  the training needs: that is what is touched in a window as long as an epoch, and the peak of the resident memory is above it by what was only needed to begin.
+- **A window decides the answer.** A short one sees a part of a step (or, with large batches, a part of one layer), a long one the whole
+  step and more of the data. Two figures can be compared only if their windows are the same, or both as long as a step (`--per-step`).
 - **Reuse distance**: a touch is one chunk in one window. In longer windows a chunk that is used all the time is counted less often and
-  first touches as often as before, so the share of first touches rises with the window whatever the program does.
-- **Where one step takes longer than a window**, a window sees one phase of a step and the next window another: look by steps (`--per-step`).
-- **Controls**: what the interpreter and its imports touch while they do nothing is in every row.
+  first touches as often as before, so the share of first touches rises with the window whatever the program does. The two figures are bounds: inside
+  a window the order of touches is not known.
+- **Written** is what a copy of the state would have to move for each window; the difference to what is touched is only read: weights going forward, data, code.
+- **Controls**: what the interpreter and its imports touch while they do nothing is in every row; what they have resident is not what they touch. Namespaces change
+  nothing but the number of processes: `unshare` itself is part of the tree.
+- **Filters** leave out what is small or is code. What they change is the difference to the row of all mappings, what they save is in the last column.
+- **Heat maps**: a row is a chunk with its owner's name, a column a window, bright is touched. Horizontal lines are used in every window (weights, code), steps are what is
+  used once (data in its order), dark is what could be off-loaded.
 """
 
 
@@ -187,20 +204,36 @@ def windows(rows):
     return table(heads, [[row["name"]] + [mib(size) for _, size in row["by_window"]] for row in told])
 
 
-def page(results, options):
-    kernel = next((row["kernel"] for rows in results.values() for row in rows if "kernel" in row), "")
+def page(results):
+    rows = [row for table in results.values() for row in table["rows"]]
+    kernel = next((row["kernel"] for row in rows if "kernel" in row), "")
     lines = ["# How much memory a training touches", "",
-             f"Made by `examples/touched_memory.py --images {options.images}` on {time.strftime('%Y-%m-%d')}: images of 3×32×32 in "
-             f"float32, {os.cpu_count()} processors, Linux {kernel}. Sizes are MiB; the backend stands in each row, with its unit "
-             "in KiB."]
-    for name, rows in results.items():
-        lines += ["", f"## {TITLES[name]}", "", *table(COLUMNS, [cells(row) for row in rows])]
+             "Made by `examples/touched_memory.py`: a small convolutional network on images of 3×32×32 in float32, torch, Linux "
+             f"{kernel}. Sizes are MiB; the backend stands in each row, with its unit in KiB."]
+    for name, measured in results.items():
+        lines += ["", f"## {TITLES[name]}", "",
+                  f"{measured['images']} images, {measured['processors']} processors, {measured['date']}.", "",
+                  *table(COLUMNS, [cells(row) for row in measured["rows"]])]
         if name == "windows":
-            lines += ["", *windows(rows)]
+            lines += ["", *windows(measured["rows"])]
         if name == "heat":
-            for row in rows:
+            for row in measured["rows"]:
                 lines += ["", f"![{row['name']}]({row['name'].replace(' ', '-')}.png)"]
     return "\n".join(lines) + "\n" + MEANING
+
+
+def measure(options):
+    """All tables that were asked for, and what was measured before of the others."""
+    path, results, lab = os.path.join(options.output, "results.json"), {}, Lab(options)
+    if os.path.exists(path):
+        with open(path) as file:
+            results = json.load(file)
+    for name in filter(None, options.tables.split(",")):
+        rows, begin = getattr(lab, name)(), time.strftime("%Y-%m-%d")
+        results[name] = {"images": options.images, "date": begin, "processors": lab.processors, "rows": rows}
+        with open(path, "w") as file:
+            json.dump(results, file, indent=1)
+    return {name: results[name] for name in TITLES if name in results}
 
 
 def main():
@@ -211,15 +244,14 @@ def main():
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--images", type=int, default=50_000)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--tables", default=",".join(TITLES))
     parser.add_argument("-o", "--output", default="touched-memory")
     options = parser.parse_args()
     if options.quick:
         options.images = 2_000
     os.makedirs(options.output, exist_ok=True)
-    results = Lab(options).run()
-    with open(os.path.join(options.output, "results.json"), "w") as file:
-        json.dump(results, file, indent=1)
-    text = page(results, options)
+    results = measure(options)
+    text = page(results)
     with open(os.path.join(options.output, "README.md"), "w") as file:
         file.write(text)
     print(text)

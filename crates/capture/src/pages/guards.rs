@@ -17,12 +17,25 @@ use super::errand;
 /// The descriptors of one process, for whoever looks at it.
 pub(super) type Shared = Rc<RefCell<Guards>>;
 
+/// Marks in a row at which no thread could be borrowed before it is given up.
+const MOST_FAILURES: u32 = 3;
+
+/// Why there are no descriptors.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// At the next mark there may be.
+    Now,
+    Forever(String),
+}
+
 #[derive(Debug)]
 pub(super) struct Guards {
     pid: i32,
     pair: Option<[Protector; 2]>,
     /// Why there are none: not tried again.
     why_not: Option<String>,
+    /// How often in a row no thread could be borrowed.
+    failures: u32,
     /// In which pieces memory is registered; as it is where mappings are not split.
     pub chunk_bytes: Option<u64>,
     stopped_ns: u64,
@@ -30,13 +43,20 @@ pub(super) struct Guards {
 
 impl Guards {
     pub fn shared(pid: i32, chunk_bytes: Option<u64>) -> Shared {
-        Rc::new(RefCell::new(Self { pid, pair: None, why_not: None, chunk_bytes, stopped_ns: 0 }))
+        Rc::new(RefCell::new(Self {
+            pid,
+            pair: None,
+            why_not: None,
+            failures: 0,
+            chunk_bytes,
+            stopped_ns: 0,
+        }))
     }
 
     /// Opens them where there are none, or none any more: a new program (`exec`) has memory of its own.
-    pub fn open(&mut self) -> Result<(), String> {
+    pub fn open(&mut self) -> Result<(), Refused> {
         if let Some(why) = &self.why_not {
-            return Err(why.clone());
+            return Err(Refused::Forever(why.clone()));
         }
         if self.pair.as_ref().is_some_and(|[even, _]| even.lives()) {
             return Ok(());
@@ -44,14 +64,24 @@ impl Guards {
         let pid = self.pid;
         let done = errand::run(pid, |lent| open_pair(pid, lent));
         self.stopped_ns += done.stopped_ns;
-        match done.result.and_then(|pair| pair.map_err(|error| error.to_string())) {
-            Ok(pair) => self.pair = Some(pair),
-            Err(why) => {
-                self.why_not = Some(why.clone());
-                return Err(why);
+        match done.result {
+            Ok(Ok(pair)) => {
+                (self.pair, self.failures) = (Some(pair), 0);
+                Ok(())
             }
+            // It may be just becoming another program, or its threads be where none can be borrowed.
+            Err(_) if self.failures < MOST_FAILURES => {
+                self.failures += 1;
+                Err(Refused::Now)
+            }
+            Ok(Err(error)) => Err(self.give_up(error.to_string())),
+            Err(why) => Err(self.give_up(why)),
         }
-        Ok(())
+    }
+
+    fn give_up(&mut self, why: String) -> Refused {
+        self.why_not = Some(why.clone());
+        Refused::Forever(why)
     }
 
     /// Registers a range chunk by chunk, or as one; false if some of it is of a kind that cannot be registered.

@@ -14,7 +14,7 @@ use nilometer_kernel::sys::pagemap::Pagemap;
 
 use super::errand;
 use super::filter::Filters;
-use super::guards::{Shared, pieces};
+use super::guards::{Refused, Shared, pieces};
 
 /// `vm.max_map_count` where it cannot be read.
 const USUAL_MAPPINGS: u64 = 65_530;
@@ -87,13 +87,15 @@ impl Splitter {
         }
     }
 
-    /// False where there are no guards.
+    /// False where there are no guards and never will be.
     fn register(&mut self, resident: &[Range<u64>]) -> bool {
         let Some(guards) = &self.guards else { return false };
         let mut guards = guards.borrow_mut();
         guards.chunk_bytes = Some(self.chunk_bytes);
-        if guards.open().is_err() {
-            return false;
+        match guards.open() {
+            Ok(()) => {}
+            Err(Refused::Now) => return true,
+            Err(Refused::Forever(_)) => return false,
         }
         for range in resident {
             // A mapping that is gone meanwhile, or of a kind that cannot be split, stays whole.

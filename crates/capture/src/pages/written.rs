@@ -8,7 +8,7 @@ use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::limits::page_bytes;
 use nilometer_kernel::sys::pagemap::Pagemap;
 
-use super::guards::Shared;
+use super::guards::{Refused, Shared};
 use super::{Error, Filters};
 
 /// How written pages are seen.
@@ -44,6 +44,8 @@ pub(super) struct Written {
     refused: Vec<Range<u64>>,
     notes: Vec<String>,
     is_off: bool,
+    /// Until the next mark.
+    is_blind: bool,
 }
 
 /// Mappings that can be written; side by side they are one.
@@ -58,7 +60,8 @@ impl Written {
     pub fn open(pid: i32, how: How, filters: &Filters, guards: Shared) -> Option<Self> {
         let map = Pagemap::open(pid).ok()?;
         let (filters, areas, refused, notes) = (filters.clone(), Vec::new(), Vec::new(), Vec::new());
-        Some(Self { pid, how, map, filters, guards, areas, refused, notes, is_off: false })
+        let (is_off, is_blind) = (false, false);
+        Some(Self { pid, how, map, filters, guards, areas, refused, notes, is_off, is_blind })
     }
 
     /// After the accessed bits were cleared, so that what is written is always part of what is accessed.
@@ -87,7 +90,7 @@ impl Written {
 
     /// First page and number of each run; none where it is not seen.
     pub fn look(&mut self) -> Option<Vec<(u64, u64)>> {
-        if self.is_off {
+        if self.is_off || self.is_blind {
             return None;
         }
         let mut written = Vec::new();
@@ -146,9 +149,14 @@ impl Written {
 
     /// Registers what came since the last mark.
     fn register(&mut self) {
-        if let Err(why) = self.guards.borrow_mut().open() {
+        let opened = self.guards.borrow_mut().open();
+        self.is_blind = opened.is_err();
+        if let Err(Refused::Forever(why)) = &opened {
             self.is_off = true;
-            return self.notes.push(format!("written pages of {} are not seen: {why}", self.pid));
+            self.notes.push(format!("written pages of {} are not seen: {why}", self.pid));
+        }
+        if self.is_blind {
+            return;
         }
         let guards = self.guards.borrow();
         let mut news = Vec::new();
