@@ -240,7 +240,7 @@ const INVERSE: [u64; 65] = {
 #[inline]
 fn divided(within: u32, block_bytes: u32) -> u32 {
     match INVERSE.get(block_bytes as usize / 8) {
-        Some(inverse) => (u64::from(within) * inverse >> 32) as u32,
+        Some(inverse) => ((u64::from(within) * inverse) >> 32) as u32,
         None => within / block_bytes,
     }
 }
