@@ -1,4 +1,4 @@
-// Four threads allocate without a pause until a line is read: then each makes 1000 blocks of each of three sizes, in three
+// Four threads allocate, with short pauses so that a recorder can follow, until a line is read: then each makes 1000 blocks of each of three sizes, in three
 // ways, and says so. At the next line each frees them.
 #include "work.h"
 #include <pthread.h>
@@ -15,6 +15,7 @@ static void churn(void) {
     void *held[64] = {0};
     for (int i = 0; !lines(); i++) {
         void **at = &held[i & 63];
+        if (i % 256 == 0) usleep(200);
         if (i & 1) *at = realloc(*at, 16 + i % 1999);
         else {
             free(*at);

@@ -119,7 +119,7 @@ fn threads_in_full_flight_notice_another_mode_at_once() {
     let mut child = Reaper(child);
     let mut to = child.0.stdin.take().unwrap();
     let mut from = BufReader::new(child.0.stdout.take().unwrap());
-    session.until(|heard| heard.processes.first().is_some_and(|told| told.begins >= 5));
+    session.until(|heard| heard.processes.first().is_some_and(|told| told.begins >= 4));
     assert_eq!(session.heard().only().live_of(4321), 0);
     let mut switch = |mode: Mode| {
         session.switch(mode);

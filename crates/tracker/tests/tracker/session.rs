@@ -59,7 +59,8 @@ pub struct Told {
     pub ends: u64,
     pub bytes: u64,
     pub undone: u64,
-    last_freed: Option<Block>,
+    /// By thread: lanes are read in turns, and what a failed `realloc` takes back is its own thread's.
+    last_freed: HashMap<u32, Option<Block>>,
 }
 
 /// What a session's processes said, and their books.
@@ -134,11 +135,12 @@ impl Told {
             }
             Event::Free { address } => {
                 self.frees += 1;
-                self.last_freed = self.change(address, -1, None);
+                let block = self.change(address, -1, None);
+                self.last_freed.insert(decoder.tid(), block);
             }
             Event::Unfree { address } => {
                 self.undone += 1;
-                let block = self.last_freed.take();
+                let block = self.last_freed.remove(&decoder.tid()).flatten();
                 self.change(address, 1, block);
             }
             Event::Gap { events } => self.gap += events,
