@@ -1,12 +1,8 @@
 //! Sampled mode against a program whose live sets are known: unbiased, and as exact as promised.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
 
-use nilometer_ring::event::{Level, Mode};
-
-use super::session::{Reaper, Session, program};
+use super::session::{Session, program};
 
 /// Requested size, live blocks and blocks made, per thread of `sites.c`.
 const SITES: [(u64, u64, u64); 6] = [
@@ -108,38 +104,6 @@ fn check_exactly(sums: &HashMap<u64, f64>, sites: &[(u64, u64)]) {
         let found = sums.get(&bytes).copied().unwrap_or(0.0);
         assert!((found - (bytes * live_blocks) as f64).abs() < 0.5, "{bytes}: {found}");
     }
-}
-
-/// Threads that pass over everything at full speed: from the moment the mode is another, each block and each free counts.
-#[test]
-fn threads_in_full_flight_notice_another_mode_at_once() {
-    let session = Session::new();
-    let mut command = session.command(program("switch.c"), "mode=sampled,wait=60000");
-    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut child = Reaper(child);
-    let mut to = child.0.stdin.take().unwrap();
-    let mut from = BufReader::new(child.0.stdout.take().unwrap());
-    session.until(|heard| heard.processes.first().is_some_and(|told| told.begins >= 4));
-    assert_eq!(session.heard().only().live_of(4321), 0);
-    let mut switch = |mode: Mode| {
-        session.switch(mode);
-        session.until(|heard| heard.only().mode == mode.0);
-        to.write_all(b"\n").unwrap();
-    };
-    switch(Mode::new(Level::All));
-    let mut line = String::new();
-    from.read_line(&mut line).unwrap();
-    assert_eq!(line, "made\n");
-    session.until(|heard| heard.only().live_of(4324) == 4000);
-    for (bytes, count) in [(4321, 4000), (4322, 4000), (4323, 0), (4325, 0)] {
-        assert_eq!(session.heard().only().live_of(bytes), count, "{bytes}");
-    }
-    switch(Mode::new(Level::Sampled).with(Mode::ALL_FREES));
-    assert!(child.0.wait().unwrap().success());
-    let heard = session.finish();
-    let told = heard.only();
-    assert_eq!([4321, 4322, 4324].map(|bytes| told.live_of(bytes)), [0, 0, 0]);
-    assert_eq!(told.totals.lost, 0);
 }
 
 #[test]
