@@ -105,6 +105,33 @@ fn all_threads_stand_still() {
 }
 
 #[test]
+fn a_thread_that_did_not_stop_in_time_is_waited_for_once_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("vfork");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/vfork.c");
+    assert!(
+        Command::new("cc").arg("-o").args([program.as_os_str(), source.as_ref()]).status().unwrap().success()
+    );
+    let mut child = Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    let (pid, one) = (child.id() as i32, |pid| vec![pid]);
+    let mut stopped = Stopped::stop(&[pid], one, monotonic_ns());
+    assert_eq!((stopped.count(), stopped.seized()), (0, 1), "it sleeps uninterruptibly");
+    let began_ns = stopped.began_ns();
+    drop(child.stdin.take());
+    stopped.go_on(&[pid], one, monotonic_ns() + 10 * SECOND_NS);
+    assert_eq!((stopped.count(), stopped.refused.is_none()), (1, true));
+    assert!(stopped.began_ns() > began_ns, "it stood still later than it was asked to");
+    drop(stopped);
+    said.read_line(&mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(line, "ready\nawake\n");
+}
+
+#[test]
 fn a_signal_that_arrives_meanwhile_is_delivered_after() {
     let mut echo = Echo::start();
     let stopped = stop(echo.pid());

@@ -18,9 +18,10 @@ const SHORTEST_STOP: Duration = Duration::from_millis(50);
 /// Stops every thread of the target.
 pub(super) fn stop(pid: i32, max_pause: Duration) -> Result<Stopped, Error> {
     let last_ns = monotonic_ns() + max_pause.max(SHORTEST_STOP).as_nanos() as u64;
+    let mut stopped = Stopped::default();
     loop {
         let deadline_ns = monotonic_ns() + max_pause.clamp(SHORTEST_STOP, LONGEST_STOP).as_nanos() as u64;
-        let mut stopped = Stopped::stop(&[pid], threads_of, deadline_ns);
+        stopped.go_on(&[pid], threads_of, deadline_ns);
         if stopped.count() > 0 {
             return Ok(stopped);
         }

@@ -37,13 +37,23 @@ impl Stopped {
     /// Stops every thread of `pids`; `threads_of` lists them. New threads are caught by looking again.
     pub fn stop(pids: &[i32], threads_of: impl Fn(i32) -> Vec<i32>, deadline_ns: u64) -> Self {
         let mut stopped = Self::default();
+        stopped.go_on(pids, threads_of, deadline_ns);
+        stopped
+    }
+
+    /// Waits on for threads that did not stop in time. They stay ours meanwhile: one that runs cannot be let go, and
+    /// cannot be seized a second time either.
+    pub fn go_on(&mut self, pids: &[i32], threads_of: impl Fn(i32) -> Vec<i32>, deadline_ns: u64) {
+        if self.seized() > 0 && self.count() == 0 {
+            self.began_ns = monotonic_ns(); // nothing stands still yet
+        }
         loop {
             let news: Vec<i32> =
-                pids.iter().flat_map(|pid| threads_of(*pid)).filter(|id| stopped.seize(*id)).collect();
-            stopped.interrupt(&news);
-            stopped.await_stops(deadline_ns);
+                pids.iter().flat_map(|pid| threads_of(*pid)).filter(|id| self.seize(*id)).collect();
+            self.interrupt(&news);
+            self.await_stops(deadline_ns);
             if news.is_empty() || monotonic_ns() >= deadline_ns {
-                return stopped;
+                return;
             }
         }
     }
