@@ -161,7 +161,8 @@ mod footing;
 #[cfg(target_arch = "x86_64")]
 mod frame;
 mod lent;
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
 mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;

@@ -74,20 +74,19 @@ fn grow_heap_of_huge_pages() {
     unsafe { libc::free(probe) };
 }
 
-<<<<<<< HEAD
 /// For a program that has just freed a lot and goes on for hours: whole free pages go back to the kernel, those inside the
 /// arenas of threads too, which `free` alone never gives back.
 pub fn give_back_freed_memory() {
     // SAFETY: it takes no pointer; the allocator locks its arenas itself.
     unsafe { libc::malloc_trim(0) };
-=======
+}
+
 /// `RLIMIT_AS`.
 fn is_address_space_limited() -> bool {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is writable and of the right type.
     let read = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
     read != 0 || limit.rlim_cur != libc::RLIM_INFINITY
->>>>>>> 4053b3f (image: a target that does not stop in time is waited for without being seized twice; heap: no huge pages where address space is limited)
 }
 
 /// CPU time and peak memory of a process, as the kernel accounts them.
