@@ -238,10 +238,9 @@ impl Choice {
         let split = self.way == Way::Split;
         let protect = self.how() == Some(How::Protect);
         let what = match (split, protect) {
-            (true, _) if self.guards => "two userfaultfd calls at the start",
-            (false, true) => "two userfaultfd calls at the start",
-            (true, _) => "madvise calls",
             (false, false) => return None,
+            (true, _) if !self.guards => "madvise calls",
+            _ => "two userfaultfd calls at the start",
         };
         Some(format!("{what} in a thread of the target, which stands still for them (--no-inject: none)"))
     }

@@ -2,9 +2,8 @@
 //! inside a call. The target compares its registers, its vector registers, its red zone, its mask and its stacks itself.
 
 use std::io::{BufRead, BufReader, Lines, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::LazyLock;
 
 use super::super::clock::monotonic_ns;
 use super::super::stop::Stopped;
@@ -18,16 +17,19 @@ const MODES: [&str; 4] = ["spin", "read", "futex", "sleep"];
 /// More requests than any work takes.
 const MOST_STEPS: u64 = 200;
 
-/// The program of `tests/programs/held.c`.
-static PROGRAM: LazyLock<(tempfile::TempDir, PathBuf)> = LazyLock::new(|| {
-    let directory = tempfile::tempdir().unwrap();
-    let (program, source) =
-        (directory.path().join("held"), Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/held.c"));
-    let mut cc = Command::new("cc");
-    cc.args(["-O1", "-Wall", "-Werror", "-pthread", "-o"]).arg(&program).arg(source);
-    assert!(cc.status().unwrap().success(), "cc failed");
-    (directory, program)
-});
+/// The program of `tests/programs/held.c`, for as long as this lives.
+struct Program(tempfile::TempDir);
+
+impl Program {
+    fn build() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/held.c");
+        let mut cc = Command::new("cc");
+        cc.args(["-O1", "-Wall", "-Werror", "-pthread", "-o"]).arg(directory.path().join("held")).arg(source);
+        assert!(cc.status().unwrap().success(), "cc failed");
+        Self(directory)
+    }
+}
 
 /// The first thread of a process that holds its registers.
 struct Held {
@@ -36,9 +38,13 @@ struct Held {
 }
 
 impl Held {
-    fn start(mode: &str) -> Self {
-        let mut child =
-            Command::new(&PROGRAM.1).arg(mode).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    fn start(program: &Program, mode: &str) -> Self {
+        let mut child = Command::new(program.0.path().join("held"))
+            .arg(mode)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "ready");
         Self { child, lines }
@@ -119,10 +125,11 @@ fn parent_of(pid: i32) -> i32 {
 
 /// Killed before each request, until there are no more.
 fn kill_everywhere(work: &str) {
+    let program = Program::build();
     for mode in MODES {
         let mut steps = 0;
         for step in 1..MOST_STEPS {
-            let held = Held::start(mode);
+            let held = Held::start(&program, mode);
             let ended: ExitStatus = tracer(&held, work, step).wait().unwrap();
             assert!(ended.success() || ended.code().is_none(), "{work}, {mode}, step {step}: {ended}");
             while !held.living_children().is_empty() {
@@ -158,8 +165,9 @@ fn a_forked_target_is_whole_wherever_we_are_killed_and_no_child_runs() {
 
 #[test]
 fn a_borrowed_thread_is_whole_if_we_are_killed_inside_a_call() {
+    let program = Program::build();
     for mode in MODES {
-        let held = Held::start(mode);
+        let held = Held::start(&program, mode);
         let mut tracer = tracer(&held, "wait", 0);
         while !held.is_in_call(libc::SYS_poll as u32) {
             std::thread::yield_now();
@@ -173,7 +181,8 @@ fn a_borrowed_thread_is_whole_if_we_are_killed_inside_a_call() {
 
 #[test]
 fn code_that_is_not_there_is_refused_and_harms_nobody() {
-    let held = Held::start("spin");
+    let program = Program::build();
+    let held = Held::start(&program, "spin");
     let footing = Footing::find(held.pid()).unwrap();
     let stopped = Stopped::stop(&[held.pid()], |pid| vec![pid], monotonic_ns() + 10_000_000_000);
     for wrong in [Footing { call: footing.back, ..footing.clone() }, Footing { back: 0, ..footing.clone() }] {
