@@ -26,7 +26,7 @@ const EVERY: Duration = Duration::from_secs(10);
 const FLAT_MIB: f64 = 2.0;
 
 /// The recorder at one instant.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Reading {
     at_s: f64,
     rss_bytes: u64,

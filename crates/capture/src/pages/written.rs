@@ -205,7 +205,7 @@ mod tests {
         let area = 150..1000;
         let around = |news: &[Range<u64>]| whole_chunks(news, &area, Some(100));
         assert_eq!(around(&[160..170, 199..201, 950..1000]), [150..300, 900..1000]);
-        assert_eq!(whole_chunks(&[160..170], &area, None), std::slice::from_ref(&area));
+        assert_eq!(whole_chunks(std::slice::from_ref(&(160..170)), &area, None), std::slice::from_ref(&area));
         assert_eq!((around(&[]), whole_chunks(&[], &area, None)), (vec![], vec![]));
     }
 }
