@@ -16,7 +16,7 @@
 enum { LENGTH = 1 << 18, SUMMERS = 2 };
 typedef double vector __attribute__((vector_size(32), aligned(8)));
 
-static volatile int ends;
+static volatile int ends, has_waited;
 static volatile uint32_t word;
 static volatile unsigned long ticks, rounds;
 static const char *volatile wrong;
@@ -70,13 +70,14 @@ static void *waiter(void *unused) {
         uint32_t seen = word;
         if (syscall(SYS_futex, &word, FUTEX_WAIT, seen, NULL, NULL, 0) && errno != EAGAIN) wrong = "futex";
     }
+    has_waited = 1;
     check_mask(0);
     return unused;
 }
 
-// A sleep may be told to be interrupted; it then goes on with the rest.
+// A sleep may be told to be interrupted; it then goes on with the rest. The waiter may have looked at `ends` just before it was set.
 static void *sleeper(void *unused) {
-    while (!ends) {
+    while (!ends || !has_waited) {
         struct timespec left = {0, 3000000};
         while (nanosleep(&left, &left))
             if (errno != EINTR) wrong = "nanosleep";
