@@ -1,4 +1,4 @@
-//! What memory is for, against what torch says of its own tensors.
+//! What memory is for, against what torch, MXNet, JAX and TensorFlow say of their own tensors.
 
 use std::collections::BTreeMap;
 
@@ -144,4 +144,46 @@ fn jax_has_what_it_carries_from_step_to_step() {
         "{found} of {truth}: {:#}",
         profile.allocs["by_category"]
     );
+}
+
+/// Within one part in a thousand: Keras makes some numbers beside its weights (seeds, counters).
+fn check_tensorflow(trained: &Trained, categories: &[(&str, &str)]) {
+    let told = &trained.allocs["by_category"];
+    for (name, truth) in categories {
+        let (found, truth) = (trained.kept(name), trained.truth[*truth]);
+        assert!(found.abs_diff(truth) * 1000 <= truth, "{name}: {found} of {truth}: {told:#}");
+    }
+    let sum = trained.allocs["peak"]["bytes"].as_u64().unwrap();
+    let other = trained.category("other")["peak_bytes"].as_u64().unwrap_or(0);
+    assert!(other * 20 <= sum, "other is {other} of {sum}: {told:#}");
+}
+
+#[test]
+fn an_eager_keras_training_is_told_by_its_frames() {
+    let Some(python) = environment(&["tensorflow"]) else { return };
+    let trained = train_with(&python, "tensorflow_train.py", &["eager"]);
+    let categories = [("parameters", "parameters"), ("gradients", "parameters"), ("optimizer state", "state")];
+    check_tensorflow(&trained, &categories);
+}
+
+/// Its steps run on threads without Python: what they take is not told apart, and nothing is told wrongly.
+#[test]
+fn a_compiled_keras_training_has_its_parameters_and_no_wrong_state() {
+    let Some(python) = environment(&["tensorflow"]) else { return };
+    let trained = train_with(&python, "tensorflow_train.py", &["compiled"]);
+    check_tensorflow(&trained, &[("parameters", "parameters")]);
+    let few = trained.truth["parameters"] / 1000;
+    assert!(trained.kept("optimizer state") <= few, "{:#}", trained.allocs["by_category"]);
+    assert!(trained.kept("gradients") <= few, "{:#}", trained.allocs["by_category"]);
+}
+
+#[test]
+fn a_pool_of_tensorflow_is_not_taken_for_parameters() {
+    let Some(python) = environment(&["tensorflow"]) else { return };
+    let trained = train_with(&python, "tensorflow_train.py", &["pooled"]);
+    check_tensorflow(&trained, &[]);
+    let (found, truth) = (trained.kept("parameters"), trained.truth["parameters"]);
+    assert!(found <= truth, "{found} of {truth}: {:#}", trained.allocs["by_category"]);
+    let pool = trained.category("workspace")["peak_bytes"].as_u64().unwrap_or(0);
+    assert!(pool >= trained.truth["parameters"] + trained.truth["state"], "{pool}");
 }
