@@ -162,7 +162,8 @@ fn check_tensorflow(trained: &Trained, categories: &[(&str, &str)]) {
 fn an_eager_keras_training_is_told_by_its_frames() {
     let Some(python) = environment(&["tensorflow"]) else { return };
     let trained = train_with(&python, "tensorflow_train.py", &["eager"]);
-    let categories = [("parameters", "parameters"), ("gradients", "parameters"), ("optimizer state", "state")];
+    let categories =
+        [("parameters", "parameters"), ("gradients", "parameters"), ("optimizer state", "state")];
     check_tensorflow(&trained, &categories);
 }
 
