@@ -121,9 +121,16 @@ pub fn judge(points: &[XY], terms: &Terms) -> Judged {
     if terms.counted {
         return judge_floors(points, terms);
     }
-    let points = growth::before_teardown(points, terms.least_bytes);
+    let points = growth::before_teardown(until_the_end_of_steps(points), terms.least_bytes);
     let judged = judge_floors(points, terms);
     clearer(points, &judged, terms).unwrap_or(judged)
+}
+
+/// After the last step nothing goes on along the axis, however long the program still takes: its first level stands for the rest.
+fn until_the_end_of_steps(points: &[XY]) -> &[XY] {
+    let Some(last) = points.last() else { return points };
+    let first = points.partition_point(|point| point.0 < last.0);
+    &points[..=first]
 }
 
 /// The same by the floors of longer stretches, where those are much clearer.

@@ -95,6 +95,18 @@ fn a_leak_has_its_rate_per_step_and_its_process() {
 }
 
 #[test]
+fn what_follows_the_last_step_hides_no_leak() {
+    let mut told = steps(|n| (50_000 + 64 * n, 10_000));
+    // A model is written, a pool is joined: for longer than all the steps took, and on another level.
+    for n in 0..400 {
+        told.tick(10 * S + n * S / 20, vec![sample(0, 80_000, 10_000)]);
+    }
+    let leak = told.verdict();
+    assert_eq!((leak.class, leak.per), (Class::Grows, Per::Step), "{leak:#?}");
+    assert!((leak.rate_bytes_per_step.unwrap() - 65_536.0).abs() < 700.0, "{leak:?}");
+}
+
+#[test]
 fn pages_of_files_are_page_cache_and_swap_is_not_gone() {
     let cache = steps(|n| (50_000, 10_000 + 400 * n)).verdict();
     assert_eq!(cache.class, Class::PageCache);
