@@ -212,7 +212,7 @@ fn render(
         commit = machine::read_commit(),
         minutes = options.minutes,
         every = EVERY.as_secs(),
-        steps = report["steps"].as_array().map_or(0, Vec::len),
+        steps = report["steps"].as_array().and_then(|steps| steps.last()?["step"].as_u64()).unwrap_or(0),
         peak = report["peak"]["bytes"].as_f64().unwrap_or(f64::NAN) / f64::from(1 << 20),
         class = leak["class"].as_str().unwrap_or("?"),
         bars = render_bars(bars),

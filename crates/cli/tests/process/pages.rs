@@ -273,8 +273,9 @@ fn pages_that_are_mapped_beside_a_touched_one_are_in_doubt() {
     let doubt = |look: &Look| own(look, hot.dialogue.pid()).around_bytes / PAGE;
     assert!(looks.iter().all(|look| hot.touched(look) <= READ + doubt(look)), "{looks:?}");
     let doubts: u64 = looks.iter().map(doubt).sum();
-    // Some pages of the program's own code are mapped meanwhile.
-    assert!((15 * READ..15 * READ + 64).contains(&doubts), "{doubts} pages of doubt");
+    // Some pages of the program's own code are mapped meanwhile; more where somebody takes them away.
+    let code = if damon_is_at_work() { 512 } else { 64 };
+    assert!((15 * READ..15 * READ + code).contains(&doubts), "{doubts} pages of doubt");
     assert!(text(&output.stdout).contains("(fault-around)"), "{}", text(&output.stdout));
     hot.dialogue.end();
 }
@@ -302,6 +303,16 @@ fn touched_within(look: &Look, ranges: &[Range<u64>]) -> u64 {
     look.processes[0].spans.iter().filter(|span| inside(span.first)).map(|span| span.touched).sum()
 }
 
+/// The machine's owner may look at accessed bits too, and take away pages that nobody touches (`mm/damon/sysfs.c`): some machines
+/// in a cloud do so all the time.
+fn damon_is_at_work() -> bool {
+    let Ok(daemons) = std::fs::read_dir("/sys/kernel/mm/damon/admin/kdamonds") else { return false };
+    let is_on = |folder: std::path::PathBuf| {
+        std::fs::read_to_string(folder.join("state")).is_ok_and(|state| state.trim() == "on")
+    };
+    daemons.flatten().any(|daemon| is_on(daemon.path()))
+}
+
 #[test]
 fn several_windows_come_from_one_mark() {
     let mut hot = Hot::start(16 * MIB, "private");
@@ -314,7 +325,10 @@ fn several_windows_come_from_one_mark() {
     assert_eq!(by.len(), 3, "{document:#}");
     // What was touched stays touched. Not so pages of libraries: their bits are cleared by all who look at them.
     let private = hot.private_mappings();
-    let sizes: Vec<u64> = looks.iter().take(3).map(|look| touched_within(look, &private)).collect();
+    let mut sizes: Vec<u64> = looks.iter().take(3).map(|look| touched_within(look, &private)).collect();
+    if damon_is_at_work() {
+        sizes.dedup_by(|later, earlier| later.abs_diff(*earlier) <= 2); // a page it looks at loses its bit now and then
+    }
     assert!(sizes.is_sorted() && sizes[0] > 1000, "what was touched stays touched: {sizes:?}");
     for look in &looks {
         assert_eq!(hot.touched(look), 1000);
