@@ -17,6 +17,9 @@ const DEADLINE: Duration = Duration::from_secs(110);
 /// What pages show instead of the private directory.
 const HOME: &str = "/home/you/project";
 
+/// Beside the link to the machine's Python: whatever packages the machine has, the pages are run without them.
+const BARE: &str = "home = /usr/bin\ninclude-system-site-packages = false\n";
+
 /// A command that was run.
 pub struct Done {
     pub output: String,
@@ -33,13 +36,14 @@ pub fn run(page: &Page) -> Option<Vec<Done>> {
     }
     std::os::unix::fs::symlink(root().join("examples"), work.join("examples")).unwrap();
     std::os::unix::fs::symlink("/usr/bin/python3", place.path().join("bin/python3")).unwrap();
+    fs::write(place.path().join("pyvenv.cfg"), BARE).unwrap();
     let script = place.path().join("script");
     fs::write(&script, render_script(page, &results)).unwrap();
     run_script(&script, &work, place.path(), &numpy_folder()?);
     Some((0..page.steps().count()).map(|number| read_done(&results, number, &work)).collect())
 }
 
-/// `python` of the pages has numpy; `python3` is the machine's own.
+/// `python` of the pages has numpy; `python3` is the machine's own, bare.
 fn numpy_folder() -> Option<String> {
     let python = nilometer_lab::environment(&["science"])?;
     python.strip_suffix("/python").map(str::to_owned)
