@@ -158,6 +158,7 @@ MEANING = """
 - **Written** is what a copy of the state would have to move for each window; the difference to what is touched is only read: weights going forward, data, code.
 - **Controls**: what the interpreter and its imports touch while they do nothing is in every row; what they have resident is not what they touch. Namespaces change
   nothing but the number of processes: `unshare` itself is part of the tree.
+- **Epoch times** are those of a training that is looked at. Windows of 0.5 s in chunks are dear: compare them with the rows of `windows`, whose marks are 8 s apart.
 - **Filters** leave out what is small or is code. What they change is the difference to the row of all mappings, what they save is in the last column.
 - **Heat maps**: a row is a chunk with its owner's name, a column a window, bright is touched. Horizontal lines are used in every window (weights, code), steps are what is
   used once (data in its order), dark is what could be off-loaded.

@@ -78,72 +78,71 @@ const EXACT: &[(&str, f64)] = &[("parameters", 0.0), ("gradients", 0.0), ("optim
 const ONLY_CPP: &str = "`heap` counts its arrays as Python objects, but not their numbers: those are buffers that only C++ knows. They are \
                         told as *malloc in use* by `where`, and by `run --allocs`.";
 
+/// What holds for most of them.
+const PLAIN: Framework = Framework {
+    name: "",
+    script: "",
+    source: Source::Made(""),
+    environment: &[],
+    arrays: Arrays::Owned,
+    site: Site::Told,
+    categories: &[],
+    caveats: &[],
+};
+
 const FRAMEWORKS: &[Framework] = &[
     Framework {
         name: "torch",
         script: "torch_loop.py",
         source: Source::Made("torch-2.15"),
-        environment: &[],
-        arrays: Arrays::Owned,
-        site: Site::Told,
         categories: EXACT,
         caveats: &["pip's newest, with stubs in the place of its CUDA libraries."],
+        ..PLAIN
     },
     Framework {
         name: "scikit-learn and pandas",
         script: "sklearn_loop.py",
         source: Source::Made("tabular"),
-        environment: &[],
-        arrays: Arrays::Owned,
-        site: Site::Told,
-        categories: &[],
         caveats: &[
             "Trees of a forest are memory of Cython, told as *malloc in use*; here a perceptron is trained.",
         ],
+        ..PLAIN
     },
     Framework {
         name: "xgboost",
         script: "xgboost_loop.py",
         source: Source::Made("tabular"),
-        environment: &[],
-        arrays: Arrays::Owned,
-        site: Site::Told,
-        categories: &[],
         caveats: &[
             "Its matrix and its trees are memory of C++, told as *malloc in use*; arrays are those of numpy that it is given.",
         ],
+        ..PLAIN
     },
     Framework {
         name: "LightGBM",
         script: "lightgbm_loop.py",
         source: Source::Made("tabular"),
-        environment: &[],
-        arrays: Arrays::Owned,
-        site: Site::Told,
-        categories: &[],
         caveats: &[
             "Its bins and its trees are memory of C++, told as *malloc in use*; arrays are those of numpy that it is given.",
         ],
+        ..PLAIN
     },
     Framework {
         name: "JAX",
         script: "jax_loop.py",
         source: Source::Made("jax"),
-        environment: &[],
         arrays: Arrays::Native,
-        site: Site::Told,
         categories: &[("train state", 0.01)],
         caveats: &[
             ONLY_CPP,
             "Inside a compiled step XLA has one buffer for all that is temporary: gradients and activations cannot be told apart. \
              What lives from step to step (parameters, optimizer state, data) is told as *train state*.",
         ],
+        ..PLAIN
     },
     Framework {
         name: "MXNet",
         script: "mxnet_loop.py",
         source: Source::Made("mxnet"),
-        environment: &[],
         arrays: Arrays::Native,
         site: Site::Elsewhere,
         categories: &[("parameters", 0.01), ("gradients", 0.01), ("optimizer state", 0.01)],
@@ -151,6 +150,7 @@ const FRAMEWORKS: &[Framework] = &[
             ONLY_CPP,
             "Its engine hands out memory later, on threads without Python: no line of code can be told for it.",
         ],
+        ..PLAIN
     },
     Framework {
         name: "TensorFlow and Keras",
@@ -158,52 +158,42 @@ const FRAMEWORKS: &[Framework] = &[
         source: Source::Made("tensorflow"),
         environment: &[("TF_ENABLE_ONEDNN_OPTS", "0")],
         arrays: Arrays::Native,
-        site: Site::Told,
-        categories: &[],
         caveats: &[ONLY_CPP],
+        ..PLAIN
     },
     Framework {
         name: "TensorFlow with oneDNN",
         script: "tensorflow_loop.py",
         source: Source::Made("tensorflow"),
-        environment: &[],
         arrays: Arrays::Pooled,
         site: Site::Elsewhere,
-        categories: &[],
         caveats: &[
             "As it is installed. With oneDNN on, TensorFlow takes memory for tensors from 256 KiB on in regions that it cuts up itself \
              (its BFC allocator): outside, the regions are seen, not the tensors in them. `TF_ENABLE_ONEDNN_OPTS=0` gives each tensor its own memory.",
         ],
+        ..PLAIN
     },
     Framework {
         name: "Hugging Face Trainer",
         script: "trainer_loop.py",
         source: Source::Made("trainers"),
-        environment: &[],
-        arrays: Arrays::Owned,
-        site: Site::Told,
         categories: EXACT,
-        caveats: &[],
+        ..PLAIN
     },
     Framework {
         name: "Lightning",
         script: "lightning_loop.py",
         source: Source::Made("trainers"),
-        environment: &[],
-        arrays: Arrays::Owned,
-        site: Site::Told,
         categories: EXACT,
-        caveats: &[],
+        ..PLAIN
     },
     Framework {
         name: "torch of Debian",
         script: "torch_loop.py",
         source: Source::Debian { package: "python3-torch", probe: "import torch" },
-        environment: &[],
-        arrays: Arrays::Owned,
-        site: Site::Told,
         categories: EXACT,
         caveats: &["`python3-torch`, for the Python of the distribution."],
+        ..PLAIN
     },
 ];
 

@@ -11,6 +11,7 @@ use super::series::Course;
 use super::verdict::Scene;
 use crate::heap::model::{By, Order};
 use crate::heap::{self, Filter, Grouping, Heap};
+use crate::model::Event;
 
 const LINES: usize = 4;
 const KINDS: usize = 5;
@@ -143,7 +144,11 @@ pub(super) fn missing(scene: &Scene<'_>, leak: &Leak) -> Vec<Missing> {
     let mut add = |what: &str, command: String| missing.push(Missing { what: what.to_owned(), command });
     let command = scene.run.command.join(" ");
     if is_rising(leak.class) && scene.books.is_none() && scene.census.is_none() {
-        add("which lines and objects grow", format!("nilo leak -- {command}"));
+        const DEEPER: &str = "which lines and objects grow";
+        match refusal(&scene.run.events) {
+            Some(why) => add(&format!("{DEEPER} ({why})"), "nilo doctor".to_owned()),
+            None => add(DEEPER, format!("nilo leak -- {command}")),
+        }
     }
     if leak.class == Class::Grows && leak.per == Per::Second {
         add("growth per step", format!("nilo leak --steps tqdm -- {command}"));
@@ -153,6 +158,16 @@ pub(super) fn missing(scene: &Scene<'_>, leak: &Leak) -> Vec<Missing> {
         add(CODE, format!("nilo leak --allocs {steps}-- {command}"));
     }
     missing
+}
+
+/// Why nobody could look inside: the same command again would not tell more.
+fn refusal(events: &[Event]) -> Option<&str> {
+    let notes = events.iter().filter(|event| event.kind == "note");
+    notes
+        .filter_map(|note| {
+            note.text.strip_prefix("no ledger: ").or(note.text.strip_prefix("no heap table: "))
+        })
+        .next_back()
 }
 
 /// A census and when it was taken, in units of the verdict's axis.

@@ -118,7 +118,8 @@ fn written_way(pid: i32, options: &PageOptions) -> Result<How, String> {
         Ok(offer) if offer.wp_async => {
             Err(format!("{kernel}; with system calls in the target:  nilo pages {pid} --split"))
         }
-        _ => Err(format!("{kernel}, nor asynchronous write protection (Linux 6.7)")),
+        Ok(_) => Err(format!("{kernel}, nor asynchronous write protection (Linux 6.7)")),
+        Err(error) => Err(format!("{kernel}, and userfaultfd is refused: {error}")),
     }
 }
 
@@ -200,6 +201,7 @@ impl Choice {
             asked_s: options.windows.iter().map(std::time::Duration::as_secs_f64).collect(),
             pause: options.pause,
             filters: options.filters.describe(),
+            notes: self.rivals(),
             ..About::default()
         }
     }
@@ -232,6 +234,14 @@ impl Choice {
             told.push("core dumps lose every other chunk meanwhile (MADV_DONTDUMP)".into());
         }
         told
+    }
+
+    /// Others who clear the same bits. Of our own kdamond we are the owner.
+    fn rivals(&self) -> Vec<String> {
+        let has_rival = self.way != Way::Damon && Proc::default().has_kernel_thread("kdamond");
+        let told = "a kdamond is at work on this machine (DAMON): it clears the same bits, so a page may be missed, and may take away \
+                    pages that nobody touches";
+        has_rival.then(|| told.to_owned()).into_iter().collect()
     }
 
     fn injects(&self) -> Option<String> {

@@ -56,6 +56,7 @@ pages! {
     run: "docs/run.md",
     sweep: "docs/sweep.md",
     top: "docs/top.md",
+    touched_memory: "docs/touched-memory/README.md",
     tutorials: "docs/tutorials/README.md",
     tutorial_categories: "docs/tutorials/categories.md",
     tutorial_choke: "docs/tutorials/choke.md",

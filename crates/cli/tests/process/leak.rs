@@ -47,9 +47,9 @@ fn a_growing_list_is_a_leak_with_rate_and_holder() {
     let lab = Lab::new();
     let judged = python_steps(&lab, &["--junit", "leak.xml"], "kept.append(bytearray(b'x' * 200_000))");
     assert_eq!(judged.code, Some(1), "{}", judged.screen);
-    assert_eq!(judged.verdict["class"], "grows");
+    assert_eq!(judged.verdict["class"], "grows", "{}", judged.screen);
     let rate = judged.verdict["rate_bytes_per_step"].as_f64().expect("a rate");
-    assert!((rate / 200_000.0 - 1.0).abs() < 0.1, "{rate}");
+    assert!((rate / 200_000.0 - 1.0).abs() < 0.1, "{rate}: {}", judged.screen);
     assert!(judged.screen.contains("GROWS +19") && judged.screen.contains("forecast"), "{}", judged.screen);
     let xml = std::fs::read_to_string(lab.path("leak.xml")).expect("a file");
     assert!(xml.contains("failures=\"1\"") && xml.contains("grows: +19"), "{xml}");
@@ -158,5 +158,6 @@ fn wrong_words_are_answered() {
     let (code, words) = told(&["--repeat", "3"]);
     assert!(code == Some(2) && words.contains("COMMAND"), "{words}");
     let (code, words) = told(&["999999999"]);
-    assert!(code == Some(125) && words.contains("999999999"), "{words}");
+    assert!(code == Some(125) && words.contains("no process 999999999"), "{words}");
+    assert!(!words.contains("watching"), "{words}");
 }

@@ -46,6 +46,7 @@ mod heap_torch;
 mod leak;
 mod metrics;
 mod pages;
+mod pages_command;
 mod where_ledger;
 mod where_parts;
 mod where_run;

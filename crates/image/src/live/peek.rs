@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::memory::{MOST_SPANS, Span};
-use nilometer_kernel::sys::pagemap::{PageState, Pagemap};
+use nilometer_kernel::sys::pagemap::{PageRun, PageState, Pagemap};
 
 use super::source::Source;
 use super::target::{check_access, from_io, read_mappings};
@@ -34,7 +34,7 @@ pub struct Peek {
     source: Source,
     place: Arc<Place>,
     files: Files,
-    resident: OnceLock<Residency>,
+    resident: Residency,
     pages: Mutex<HashMap<u64, Option<Box<Page>>>>,
 }
 
@@ -47,19 +47,12 @@ impl Peek {
         check_access(pid, &mappings)?;
         let path = format!("/proc/{pid}/pagemap");
         let pagemap = Pagemap::open(pid).map_err(|source| from_io(pid, Path::new(&path), source))?;
-        let source = Source::of(pid, &mappings, &pagemap);
+        let touched = read_touched(&mappings, &pagemap);
+        let source = Source::of(pid, &touched, &pagemap);
         let place = Arc::new(Place::live(pid));
         let files = Files::new(&mappings, &place);
-        Ok(Self {
-            pid,
-            mappings,
-            pagemap,
-            source,
-            place,
-            files,
-            resident: OnceLock::new(),
-            pages: Mutex::default(),
-        })
+        let resident = residency(&mappings, touched);
+        Ok(Self { pid, mappings, pagemap, source, place, files, resident, pages: Mutex::default() })
     }
 
     pub fn pid(&self) -> i32 {
@@ -85,16 +78,16 @@ impl Peek {
         self.lock().clear();
     }
 
-    /// Whether all of a range was in memory when that was first asked for.
+    /// Whether all of a range was in memory when the process was opened.
     pub fn is_resident(&self, range: &Range<u64>) -> bool {
-        self.resident().holds(range)
+        self.resident.holds(range)
     }
 
     /// What is in memory of a stretch, zeros elsewhere: nothing is brought back from swap or from a file.
     pub fn read_present(&self, start: u64, into: &mut [u8]) {
         let end = start.saturating_add(into.len() as u64);
         into.fill(0);
-        for run in self.resident().runs_within(&(start..end)) {
+        for run in self.resident.runs_within(&(start..end)) {
             let part = (run.start - start) as usize..(run.end - start) as usize;
             let Some(part) = into.get_mut(part) else { return };
             let wanted = part.len();
@@ -122,7 +115,7 @@ impl Peek {
 
     /// `first` is the index of the first span of the batch.
     fn read_batch(&self, batch: &[(u64, usize)], into: &mut [u8], first: usize, failed: &mut Vec<usize>) {
-        let resident = self.resident();
+        let resident = &self.resident;
         let (mut spans, mut indices): (Vec<Span>, Vec<usize>) = (Vec::new(), Vec::new());
         let (mut expected, mut rest) = (0, into);
         for (index, (address, length)) in (first..).zip(batch) {
@@ -175,20 +168,6 @@ impl Peek {
         same.and_then(|index| self.files.of(index)).is_some_and(|file| file.bytes().is_some())
     }
 
-    /// All that was touched, at the first time it was asked for.
-    fn resident(&self) -> &Residency {
-        self.resident.get_or_init(|| {
-            let mut runs = Vec::new();
-            let readable = self.mappings.iter().filter(|m| m.read && !m.is_device() && !m.is_of_kernel());
-            for mapping in readable {
-                let _ = self.pagemap.read_runs(mapping.range(), &mut runs);
-            }
-            let there = runs.into_iter().filter(|run| run.state != PageState::Swapped);
-            let runs = there.map(|run| run.start..run.end);
-            Residency::new(runs.collect(), self.mappings.iter().map(Mapping::range).collect())
-        })
-    }
-
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Option<Box<Page>>>> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -237,6 +216,21 @@ impl Peek {
     }
 }
 
+/// What was touched of all that can be read, with one look at each page.
+fn read_touched(mappings: &[Mapping], pagemap: &Pagemap) -> Vec<PageRun> {
+    let mut runs = Vec::new();
+    for mapping in mappings.iter().filter(|m| m.read && !m.is_device() && !m.is_of_kernel()) {
+        let _ = pagemap.read_runs(mapping.range(), &mut runs);
+    }
+    runs
+}
+
+fn residency(mappings: &[Mapping], touched: Vec<PageRun>) -> Residency {
+    let there = touched.into_iter().filter(|run| run.state != PageState::Swapped);
+    let runs = there.map(|run| run.start..run.end);
+    Residency::new(runs.collect(), mappings.iter().map(Mapping::range).collect())
+}
+
 /// The parts of a range by page.
 fn by_page(address: u64, length: usize) -> impl Iterator<Item = Range<u64>> {
     let end = address.saturating_add(length as u64);
@@ -253,7 +247,7 @@ impl Memory for Peek {
 
     fn read(&self, address: u64, into: &mut [u8]) -> Option<()> {
         let end = address.checked_add(into.len() as u64)?;
-        if into.len() > LARGE && self.resident().holds(&(address..end)) {
+        if into.len() > LARGE && self.resident.holds(&(address..end)) {
             return self.source.read_bytes(address, into).ok().filter(|read| *read == into.len()).map(drop);
         }
         let mut rest = into;

@@ -9,9 +9,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 
 use nilometer_kernel::sys::memory::{self, Span};
-use nilometer_kernel::sys::pagemap::Pagemap;
-
-use crate::mapping::Mapping;
+use nilometer_kernel::sys::pagemap::{PageRun, PageState, Pagemap};
 
 /// Where bytes come from.
 #[derive(Debug)]
@@ -21,11 +19,10 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// By calls where no anonymous page is shared with another process.
-    pub fn of(pid: i32, mappings: &[Mapping], pagemap: &Pagemap) -> Self {
-        let private = mappings.iter().filter(|m| !m.shared && !m.is_device() && !m.is_of_kernel());
-        let mut ranges = private.map(Mapping::range);
-        if ranges.any(|range| pagemap.has_shared(&range).unwrap_or(false)) {
+    /// By calls where no anonymous page among `touched` is shared with another process.
+    pub fn of(pid: i32, touched: &[PageRun], pagemap: &Pagemap) -> Self {
+        let mut own = touched.iter().filter(|run| run.state == PageState::Own);
+        if own.any(|run| pagemap.has_shared(&(run.start..run.end)).unwrap_or(false)) {
             return Self::gentle(pid);
         }
         Self::Calls(pid)

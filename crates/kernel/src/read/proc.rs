@@ -174,6 +174,16 @@ impl Proc {
         Ok(entries.flatten().filter_map(|e| whole_number(e.file_name().as_bytes())).collect())
     }
 
+    /// Is a thread of the kernel there whose name begins so? A container shows none of them.
+    pub fn has_kernel_thread(&self, name: &str) -> bool {
+        let is_named = |pid: i32| {
+            std::fs::read(self.file(pid, "comm")).is_ok_and(|comm| comm.starts_with(name.as_bytes()))
+        };
+        // Programs may call themselves anything, but they have arguments.
+        let is_of_kernel = |pid: i32| self.read_arguments(pid).is_ok_and(|arguments| arguments.is_empty());
+        self.list_pids().unwrap_or_default().into_iter().any(|pid| is_named(pid) && is_of_kernel(pid))
+    }
+
     /// What all processes that are visible here have in swap (`VmSwap`, since Linux 2.6.34). Pages that two of them
     /// share are counted twice; shared memory is none of it.
     pub fn read_swap_kib(&self, buffer: &mut Vec<u8>) -> u64 {
@@ -294,6 +304,23 @@ mod tests {
         assert!(files.read_status(&mut buffer).unwrap_err().is_gone());
         assert!(files.read_stat(&mut buffer).unwrap_err().is_gone());
         assert!(files.read_statm(&mut buffer).unwrap_err().is_gone());
+    }
+
+    #[test]
+    fn a_thread_of_the_kernel_has_no_arguments() {
+        let root = tempfile::tempdir().unwrap();
+        let put = |pid: i32, comm: &str, arguments: &str| {
+            let folder = root.path().join(pid.to_string());
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::write(folder.join("comm"), comm).unwrap();
+            std::fs::write(folder.join("cmdline"), arguments).unwrap();
+        };
+        let has = || Proc::new(root.path()).has_kernel_thread("kdamond");
+        put(76, "kdamond.0\n", "./kdamond.0\0--pretend\0");
+        put(77, "kswapd0\n", "");
+        assert!(!has(), "a program that calls itself so, and another thread");
+        put(78, "kdamond.0\n", "");
+        assert!(has());
     }
 
     #[test]

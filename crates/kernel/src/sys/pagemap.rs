@@ -153,19 +153,11 @@ impl Pagemap {
         })
     }
 
-    /// Whether another process has a page of the process's own memory, as after a fork.
-    pub fn has_shared(&self, range: &Range<u64>) -> io::Result<bool> {
-        let (mut own, mut exclusive) = (Vec::new(), Vec::new());
-        self.read_runs(range.clone(), &mut own)?;
-        let own = own.iter().filter(|run| run.state == PageState::Own);
-        for run in own {
-            exclusive.clear();
-            self.read_exclusive(&(run.start..run.end), &mut exclusive)?;
-            if !matches!(&exclusive[..], [whole] if *whole == (run.start..run.end)) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    /// Whether another process has a page of `run`, as after a fork; all of it is the process's own memory.
+    pub fn has_shared(&self, run: &Range<u64>) -> io::Result<bool> {
+        let mut exclusive = Vec::new();
+        self.read_exclusive(run, &mut exclusive)?;
+        Ok(!matches!(&exclusive[..], [whole] if whole == run))
     }
 
     fn scan(&self, range: &Range<u64>, runs: &mut Vec<PageRun>) -> io::Result<()> {

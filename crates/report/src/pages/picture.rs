@@ -1,47 +1,62 @@
-//! The heat map as a picture: PNG with a pixel for each cell, SVG with axes and the names of rows.
+//! The heat map as a picture, with axes and the names of rows: SVG, and PNG with whole pixels for each cell.
 
 use std::fmt::Write as _;
 
 use nilometer_analysis::pages::model::{Pages, Picture, PictureRow};
+use resvg::tiny_skia::ColorU8;
 
+use crate::scene::png;
+pub use crate::scene::png::Error;
 use crate::text;
 
 /// Small maps are drawn larger, in whole pixels.
 const GOOD_WIDTH: usize = 900;
 const GOOD_HEIGHT: usize = 500;
-const LEFT: usize = 230;
-const TOP: usize = 46;
+pub(super) const LEFT: usize = 230;
+pub(super) const TOP: usize = 46;
 const BOTTOM: usize = 34;
+const RIGHT: usize = 40;
 /// Labels closer than this would overlap.
 const LABEL_HEIGHT: f64 = 12.0;
 /// Shades that are told apart in an SVG: neighbouring cells of one shade are one rectangle.
 const SHADES: u8 = 16;
 
-/// Why there is no picture.
-#[derive(Debug)]
-pub struct NoPicture(pub String);
-
-/// Pixels only.
-pub fn render_png(picture: &Picture) -> Result<Vec<u8>, NoPicture> {
-    let (columns, rows) = (picture.times_s.len(), picture.rows.len());
+/// The map with axes and names around it; each of its cells is some whole pixels.
+pub fn render_png(pages: &Pages) -> Result<Vec<u8>, Error> {
+    let (columns, rows) = (pages.picture.times_s.len(), pages.picture.rows.len());
     if columns == 0 || rows == 0 {
-        return Err(NoPicture("nothing was looked at".into()));
+        return Err(Error::Drawing("nothing was looked at".into()));
     }
-    let (wide, high) = ((GOOD_WIDTH / columns).max(1), (GOOD_HEIGHT / rows).max(1));
-    let mut pixels = Vec::with_capacity(columns * wide * rows * high * 3);
-    for row in &picture.rows {
-        let line: Vec<u8> = (0..columns * wide).flat_map(|x| color(level(row, x / wide))).collect();
-        (0..high).for_each(|_| pixels.extend_from_slice(&line));
+    let (wide, high) = (GOOD_WIDTH.div_ceil(columns), GOOD_HEIGHT.div_ceil(rows));
+    let map = Map { width: columns * wide, height: rows * high };
+    let mut pixels = png::draw(&frame(pages, map, ""), map.picture_size(), 1.0)?;
+    let line = pixels.width() as usize;
+    for (y, row) in (0..map.height).map(|y| (y, &pages.picture.rows[y / high])) {
+        let start = (TOP + y) * line + LEFT;
+        for (x, pixel) in pixels.pixels_mut()[start..start + map.width].iter_mut().enumerate() {
+            let [red, green, blue] = color(level(row, x / wide));
+            *pixel = ColorU8::from_rgba(red, green, blue, 255).premultiply();
+        }
     }
-    let mut bytes = Vec::new();
-    let failed = |error: png::EncodingError| NoPicture(error.to_string());
-    let mut encoder = png::Encoder::new(&mut bytes, (columns * wide) as u32, (rows * high) as u32);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
-    let mut writer = encoder.write_header().map_err(failed)?;
-    writer.write_image_data(&pixels).map_err(failed)?;
-    writer.finish().map_err(failed)?;
-    Ok(bytes)
+    png::encode(&pixels)
+}
+
+/// The size of the map itself.
+#[derive(Debug, Clone, Copy)]
+struct Map {
+    width: usize,
+    height: usize,
+}
+
+impl Map {
+    /// With all that is around it.
+    fn picture_size(self) -> (f64, f64) {
+        ((LEFT + self.width + RIGHT) as f64, (TOP + self.height + BOTTOM) as f64)
+    }
+
+    fn row_height(self, picture: &Picture) -> f64 {
+        self.height as f64 / picture.rows.len().max(1) as f64
+    }
 }
 
 fn level(row: &PictureRow, column: usize) -> Option<u8> {
@@ -61,31 +76,38 @@ fn color(level: Option<u8>) -> [u8; 3] {
     }
 }
 
-/// With a title that names the way of looking, a time axis, and the names of rows.
 pub fn render_svg(pages: &Pages) -> String {
     let picture = &pages.picture;
-    let (columns, rows) = (picture.times_s.len().max(1), picture.rows.len().max(1));
-    let (cell_w, cell_h) = (GOOD_WIDTH as f64 / columns as f64, GOOD_HEIGHT as f64 / rows as f64);
-    let (width, height) = (LEFT + GOOD_WIDTH + 20, TOP + GOOD_HEIGHT + BOTTOM);
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
-         font-size=\"11\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>\n"
-    );
-    let _ = writeln!(out, "<text x=\"{LEFT}\" y=\"16\" font-size=\"13\">{}</text>", escaped(&title(pages)));
-    let _ = writeln!(out, "<text x=\"{LEFT}\" y=\"33\" fill=\"#555\">{}</text>", escaped(&subtitle(pages)));
+    let map = Map { width: GOOD_WIDTH, height: GOOD_HEIGHT };
+    let columns = picture.times_s.len().max(1);
+    let (cell_w, cell_h) = (map.width as f64 / columns as f64, map.row_height(picture));
+    let mut cells = String::new();
     for (number, row) in picture.rows.iter().enumerate() {
         let y = TOP as f64 + number as f64 * cell_h;
         for (from, to, shade) in runs(row, columns) {
             let [red, green, blue] = color(shade);
             let (x, wide) = (LEFT as f64 + from as f64 * cell_w, (to - from) as f64 * cell_w);
             let _ = writeln!(
-                out,
+                cells,
                 "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{wide:.2}\" height=\"{cell_h:.2}\" fill=\"#{red:02x}{green:02x}{blue:02x}\"/>"
             );
         }
     }
-    out += &labels(picture, cell_h);
-    out + &axis(picture) + "</svg>\n"
+    frame(pages, map, &cells)
+}
+
+/// What is around a map: a title that names the way of looking, a time axis, and the names of rows.
+fn frame(pages: &Pages, map: Map, cells: &str) -> String {
+    let (width, height) = map.picture_size();
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
+         font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>\n"
+    );
+    let _ = writeln!(out, "<text x=\"{LEFT}\" y=\"16\" font-size=\"13\">{}</text>", escaped(&title(pages)));
+    let _ = writeln!(out, "<text x=\"{LEFT}\" y=\"33\" fill=\"#555\">{}</text>", escaped(&subtitle(pages)));
+    out += cells;
+    out += &labels(&pages.picture, map);
+    out + &axis(&pages.picture, map) + "</svg>\n"
 }
 
 fn title(pages: &Pages) -> String {
@@ -119,7 +141,8 @@ fn runs(row: &PictureRow, columns: usize) -> Vec<(usize, usize, Option<u8>)> {
 }
 
 /// Names at the beginning of each stretch, as far as there is room.
-fn labels(picture: &Picture, cell_h: f64) -> String {
+fn labels(picture: &Picture, map: Map) -> String {
+    let cell_h = map.row_height(picture);
     let (mut out, mut last_y, mut last_name) = (String::new(), f64::MIN, "");
     for (number, row) in picture.rows.iter().enumerate() {
         let y = TOP as f64 + number as f64 * cell_h;
@@ -138,12 +161,12 @@ fn labels(picture: &Picture, cell_h: f64) -> String {
     out
 }
 
-fn axis(picture: &Picture) -> String {
-    let y = TOP + GOOD_HEIGHT + 16;
+fn axis(picture: &Picture, map: Map) -> String {
+    let y = TOP + map.height + 16;
     let begin = picture.times_s.first().copied().unwrap_or(0.0);
     let mut out = String::new();
     for part in 0..=4 {
-        let x = LEFT + GOOD_WIDTH * part / 4;
+        let x = LEFT + map.width * part / 4;
         let at = begin + (picture.end_s - begin) * part as f64 / 4.0;
         let _ =
             writeln!(out, "<text x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">{}</text>", text::duration(at));

@@ -4,10 +4,15 @@ use nilometer_analysis::pages::Builder;
 use nilometer_analysis::pages::model::Pages;
 use nilometer_analysis::pages::{Sees, Unit};
 
+use resvg::tiny_skia::Pixmap;
+
 use super::{json, picture, render, render_start};
 use crate::Style;
 
 const STYLE: Style = Style { width: 100, color: false, unicode: true };
+
+/// A cell of which all is touched.
+const HOT: (u8, u8, u8) = (150, 10, 30);
 
 /// Two chunks of a process over four windows: the first is always touched, the second in every other.
 fn example() -> Pages {
@@ -59,11 +64,17 @@ fn the_document_keeps_its_contract() {
 #[test]
 fn pictures_are_bounded_and_escape_names() {
     let pages = example();
-    let png = picture::render_png(&pages.picture).unwrap();
-    assert!(png.starts_with(b"\x89PNG\r\n\x1a\n"));
+    let png = picture::render_png(&pages).unwrap();
+    let pixels = Pixmap::decode_png(&png).unwrap();
+    let seen = |x, y| pixels.pixel(x, y).map(|pixel| (pixel.red(), pixel.green(), pixel.blue())).unwrap();
+    let (left, top) = (picture::LEFT as u32, picture::TOP as u32);
+    assert_eq!(seen(left, top), HOT, "the first cell, to its corner");
+    assert_eq!(seen(left - 1, top), (255, 255, 255));
+    let named = (0..left).any(|x| (top..top + 20).any(|y| seen(x, y) < (100, 100, 100)));
+    assert!(named, "names stand to the left of the map");
     let svg = picture::render_svg(&pages);
     assert!(svg.contains("python &lt;train&gt;") && svg.contains(">weights<") && svg.ends_with("</svg>\n"));
-    assert!(picture::render_png(&Pages::default().picture).is_err());
+    assert!(picture::render_png(&Pages::default()).is_err());
 }
 
 #[test]

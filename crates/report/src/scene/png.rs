@@ -20,9 +20,14 @@ pub enum Error {
 
 /// `scale` pixels for each point.
 pub fn render(scene: &Scene, theme: Theme, scale: f64) -> Result<Vec<u8>, Error> {
-    let (width, height) = (scene.width * scale, scene.height * scale);
-    let too_large = || Error::TooLarge { width: scene.width, height: scene.height, scale };
-    if !(width * height).is_finite() || width * height > MOST_PIXELS {
+    encode(&draw(&svg::render(scene, theme), (scene.width, scene.height), scale)?)
+}
+
+/// An SVG of a known size as pixels.
+pub(crate) fn draw(svg: &str, (width, height): (f64, f64), scale: f64) -> Result<Pixmap, Error> {
+    let too_large = || Error::TooLarge { width, height, scale };
+    let pixels = width * scale * height * scale;
+    if !pixels.is_finite() || pixels > MOST_PIXELS {
         return Err(too_large());
     }
     let mut fonts = fontdb::Database::new();
@@ -33,10 +38,14 @@ pub fn render(scene: &Scene, theme: Theme, scale: f64) -> Result<Vec<u8>, Error>
         font_family: "DejaVu Sans".into(),
         ..usvg::Options::default()
     };
-    let problem = |error: &dyn std::fmt::Display| Error::Drawing(error.to_string());
-    let tree = usvg::Tree::from_str(&svg::render(scene, theme), &options).map_err(|e| problem(&e))?;
-    let mut pixels = Pixmap::new(width.ceil() as u32, height.ceil() as u32).ok_or_else(too_large)?;
+    let tree = usvg::Tree::from_str(svg, &options).map_err(|error| Error::Drawing(error.to_string()))?;
+    let size = ((width * scale).ceil() as u32, (height * scale).ceil() as u32);
+    let mut pixels = Pixmap::new(size.0, size.1).ok_or_else(too_large)?;
     let scale = scale as f32;
     resvg::render(&tree, Transform::from_scale(scale, scale), &mut pixels.as_mut());
-    pixels.encode_png().map_err(|e| problem(&e))
+    Ok(pixels)
+}
+
+pub(crate) fn encode(pixels: &Pixmap) -> Result<Vec<u8>, Error> {
+    pixels.encode_png().map_err(|error| Error::Drawing(error.to_string()))
 }

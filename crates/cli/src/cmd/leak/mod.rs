@@ -149,7 +149,8 @@ fn launch(args: &LeakArgs) -> Result<Recorded, Failure> {
 
 fn watch(args: &LeakArgs, pid: i32) -> Result<Recorded, Failure> {
     let duration = args.duration.unwrap_or(WATCH);
-    if !args.quiet {
+    let is_there = Path::new("/proc").join(pid.to_string()).exists();
+    if is_there && !args.quiet {
         talk::say(&format!("watching {pid} for {:.0} s; Ctrl-C judges earlier", duration.as_secs_f64()));
     }
     let outlets = metrics::outlets(&args.recording.metrics, args.quiet)?;

@@ -39,7 +39,7 @@ impl Kept {
     pub fn finish(&self, pages: &Pages, document: &str) -> Result<(), Failure> {
         create(&self.path.join(DOCUMENT))?.write_all(document.as_bytes())?;
         create(&self.path.join(SVG))?.write_all(picture::render_svg(pages).as_bytes())?;
-        if let Ok(bytes) = picture::render_png(&pages.picture) {
+        if let Ok(bytes) = picture::render_png(pages) {
             create(&self.path.join(PNG))?.write_all(&bytes)?;
         }
         Ok(())

@@ -217,7 +217,7 @@ fn tell(args: &PagesArgs, mut pages: Pages, kept: Option<&Kept>) -> Result<(), F
 fn draw(pages: &Pages, file: &Path) -> Result<(), Failure> {
     let bytes = match file.extension().and_then(|extension| extension.to_str()) {
         Some("svg") => picture::render_svg(pages).into_bytes(),
-        Some("png") => picture::render_png(&pages.picture).map_err(|why| anyhow!("no picture: {}", why.0))?,
+        Some("png") => picture::render_png(pages).map_err(|why| anyhow!("no picture: {why}"))?,
         _ => {
             let sentence = anyhow!("{} is neither .png nor .svg", file.display());
             return Err(Failure { code: exit::USAGE, ..Failure::from(sentence) });
