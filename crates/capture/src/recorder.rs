@@ -161,15 +161,12 @@ impl Recorder {
         self.tree.care.closely =
             self.thorough || std::mem::take(&mut self.closely_once) || self.system.is_short();
         self.tree.turn(now_ns);
-        self.note_ended();
-        self.log_changes();
-        self.gather();
+        self.take_stock();
         let mut tree = self.measure();
         // The first tick in any case: a short run has no other.
         self.system_is_new = self.read_system(now_ns, tree.high_kib, self.ticks == 0);
         if self.is_new_peak(tree) {
-            self.slow.force(&self.proc, self.tree.members_mut(), now_ns, &mut self.out);
-            self.bounds.all_walked();
+            self.walk_everybody(now_ns);
             tree = self.measure();
         } else {
             self.slow.turn(&self.proc, self.tree.members_mut(), now_ns, &mut self.out);
@@ -189,6 +186,23 @@ impl Recorder {
         for record in self.out.drain(..) {
             self.log.append(&record);
         }
+    }
+
+    /// Walks all members as far as the budget goes. Who ended meanwhile is in the others' shares already: its own, of an
+    /// earlier walk, would count pages twice, so everybody is looked at once more.
+    fn walk_everybody(&mut self, now_ns: u64) {
+        if self.slow.force(&self.proc, self.tree.members_mut(), now_ns, &mut self.out) {
+            self.bounds.all_walked();
+        }
+        self.tree.look(now_ns);
+        self.take_stock();
+    }
+
+    /// After a look at all members: who came and went is noted, and who lives is stored with this tick.
+    fn take_stock(&mut self) {
+        self.note_ended();
+        self.log_changes();
+        self.gather();
     }
 
     fn note_ended(&mut self) {
@@ -297,7 +311,7 @@ impl Recorder {
     /// Walks every member, within the budget for forced readings, and measures the tree again.
     pub fn walk_now(&mut self) {
         let now_ns = monotonic_ns();
-        self.slow.force(&self.proc, self.tree.members_mut(), now_ns, &mut self.out);
+        self.walk_everybody(now_ns);
         self.settle_walks(now_ns);
     }
 

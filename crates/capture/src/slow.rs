@@ -52,16 +52,20 @@ impl Slow {
     }
 
     /// A new peak: walks every member whose share is not fresh, as far as the forced budget goes.
-    pub fn force(&mut self, proc: &Proc, members: &mut [Member], now_ns: u64, out: &mut Vec<Record>) {
+    /// True if that was everybody.
+    pub fn force(&mut self, proc: &Proc, members: &mut [Member], now_ns: u64, out: &mut Vec<Record>) -> bool {
         if !self.enabled {
-            return;
+            return false;
         }
+        let mut all = true;
         for member in members.iter_mut().filter(|m| m.zombie_since_ns.is_none()) {
-            let estimate = estimate_ns(member);
-            if self.budget.allows_forced(now_ns, estimate) {
+            let allowed = self.budget.allows_forced(now_ns, estimate_ns(member));
+            all &= allowed;
+            if allowed {
                 self.walk(proc, member, now_ns, out);
             }
         }
+        all
     }
 
     /// Every member, kinds included, until the deadline.

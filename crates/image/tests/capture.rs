@@ -146,3 +146,21 @@ fn what_takes_too_long_is_read_later_and_said() {
     assert_patterns(&target, &copy.image, &["shared"]);
     target.ask();
 }
+
+/// Reading by calls copies each shared page first: who forks after it was first looked at would have twice the memory.
+#[test]
+fn a_process_that_forks_while_it_is_looked_at_goes_on_sharing() {
+    for mode in [Mode::Copy, Mode::Off] {
+        let mut target = Target::start(&mut Command::new(c_program("forks.c", &[])));
+        let peek = Peek::open(target.pid()).unwrap();
+        assert_eq!(target.ask(), "forked");
+        let range = area(&target, "area");
+        assert_eq!(read(&peek, &range).unwrap(), vec![7; 16 << 20]);
+        let options = CaptureOptions { mode, ..CaptureOptions::default() };
+        let copy = capture(&peek, &options, &[]).unwrap();
+        assert_eq!(read(&copy.image, &range).unwrap(), vec![7; 16 << 20]);
+        let mut own = Vec::new();
+        Pagemap::open(target.pid()).unwrap().read_exclusive(&range, &mut own).unwrap();
+        assert_eq!(own, [], "{mode:?} made it copy pages");
+    }
+}

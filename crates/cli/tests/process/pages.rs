@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::{BufReader, Write as _};
 use std::ops::Range;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 use nilometer_trace::pages::{Line, Look, PAGES_FILE, Process, read_lines};
 use serde_json::Value;
 
-use crate::harness::{Dialogue, Lab, c_program, finish, nilo_binary, skip, text};
+use crate::harness::{Dialogue, Lab, c_program, finish, skip, text};
 
 const PAGE: u64 = 4096;
 const CHUNK: u64 = 64;

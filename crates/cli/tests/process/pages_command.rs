@@ -1,5 +1,13 @@
 //! `nilo pages` with commands of its own, with bad input, and with targets that end, replace themselves or see it killed.
 
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nilometer_trace::pages::PAGES_FILE;
+use serde_json::Value;
+
 use crate::harness::{Dialogue, Lab, c_program, finish, nilo_binary, skip, text};
 use crate::pages::{Hot, MIB};
 
@@ -39,6 +47,7 @@ fn windows_follow_steps() {
     let mut nilo =
         lab.nilo(["pages", "--per-step=2", "--no-inject", "--json", "--", "python3", "-c", script]);
     let output = finish(&mut nilo);
+    assert!(output.status.success(), "{}", text(&output.stderr));
     let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
     let windows = document["windows"].as_array().unwrap();
     assert!(windows.len() >= 2, "{document:#}");

@@ -16,7 +16,11 @@ fn shared_pages_count_once() {
     let (low, high) = (bytes(&peak["low_bytes"]), bytes(&peak["high_bytes"]));
     // Five processes' counters may lag, and code shared with the rest of the machine is less than 4 MiB.
     let slack = 5 * rss_slack() + 4 * MIB;
-    assert!(low <= pss + slack && pss <= high + slack, "{low}–{high} does not contain {pss}");
+    assert!(
+        low <= pss + slack && pss <= high + slack,
+        "{peak:#} does not contain {pss}; {:#}",
+        run.report["events"]
+    );
     assert!(high < 500 * MIB, "{high} is more like the sum of RSS (1,000 MiB)");
     assert_near("peak.bytes", bytes(&peak["bytes"]), pss, pss / 5);
     assert_eq!(run.report["processes_seen"], 5);

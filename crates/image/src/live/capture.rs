@@ -161,7 +161,8 @@ impl Job<'_> {
         let pid = self.peek.pid();
         let mut taken = Taken::of(pid, Mode::Off);
         (taken.mappings, taken.plan) = self.look(pid, self.peek.pagemap())?;
-        taken.missed = copy(self.peek.source(), &taken.plan.pieces, into, self.options.threads, u64::MAX);
+        // It may fork at any moment.
+        taken.missed = copy(&Source::gentle(pid), &taken.plan.pieces, into, self.options.threads, u64::MAX);
         (self.held)(u64::MAX);
         taken.threads = threads_of(pid);
         Ok(taken)
@@ -190,7 +191,7 @@ impl Job<'_> {
         if bytes == 0 {
             return;
         }
-        let after = copy(self.peek.source(), &late, into, self.options.threads, u64::MAX);
+        let after = copy(&Source::gentle(self.peek.pid()), &late, into, self.options.threads, u64::MAX);
         let without_place: usize = after.late.iter().map(|piece| piece.length).sum();
         let max_ms = self.options.max_pause.as_millis();
         if bytes > without_place {

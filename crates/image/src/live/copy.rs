@@ -144,7 +144,7 @@ mod tests {
         for threads in [1, 3] {
             let mut into = vec![0; 4 << 20];
             let missed =
-                copy(&Source::Calls(std::process::id() as i32), &pieces, &mut into, threads, u64::MAX);
+                copy(&Source::calls(std::process::id() as i32, None), &pieces, &mut into, threads, u64::MAX);
             assert!(missed.late.is_empty() && missed.unreadable.is_empty());
             assert!(into[..3 << 20] == source[..3 << 20]);
             assert_eq!(into[(3 << 20) + 5..][..7], source[4 << 20..][..7]);
@@ -159,8 +159,8 @@ mod tests {
         let me = std::process::id() as i32;
         let mut into = [0; 40];
         let pieces = [piece(0, 16), piece(30, 16)];
-        assert_eq!(copy(&Source::Calls(me), &pieces, &mut into, 1, 0).late, pieces);
-        assert_eq!(copy(&Source::Calls(me), &pieces, &mut into, 1, u64::MAX).late, pieces[1..]);
+        assert_eq!(copy(&Source::calls(me, None), &pieces, &mut into, 1, 0).late, pieces);
+        assert_eq!(copy(&Source::calls(me, None), &pieces, &mut into, 1, u64::MAX).late, pieces[1..]);
         assert_eq!((into[15], into[16], into[39]), (7, 0, 0));
     }
 
@@ -171,7 +171,7 @@ mod tests {
         let piece = |address, length, offset| Piece { address, length, offset };
         let pieces = [piece(good, 8, 0), piece(8192, 8192, 8), piece(good, 8, 8200)];
         let mut into = vec![0; 8208];
-        let missed = copy(&Source::Calls(std::process::id() as i32), &pieces, &mut into, 1, u64::MAX);
+        let missed = copy(&Source::calls(std::process::id() as i32, None), &pieces, &mut into, 1, u64::MAX);
         assert_eq!(missed.unreadable, [8192..12288, 12288..16384]);
         assert_eq!((into[7], into[8], into[8199], into[8200]), (7, 0, 0, 7));
     }

@@ -153,6 +153,14 @@ impl Pagemap {
         })
     }
 
+    /// Whether the page at an address is the process's own, and another process has it, too, as after a fork.
+    pub fn is_shared(&self, address: u64) -> bool {
+        let mut entry = [0; 8];
+        let read = self.file.read_exact_at(&mut entry, address / self.page_bytes * 8);
+        let entry = u64::from_ne_bytes(entry);
+        read.is_ok() && entry_state(entry) == Some(PageState::Own) && entry & PM_EXCLUSIVE == 0
+    }
+
     /// Whether another process has a page of `run`, as after a fork; all of it is the process's own memory.
     pub fn has_shared(&self, run: &Range<u64>) -> io::Result<bool> {
         let mut exclusive = Vec::new();
