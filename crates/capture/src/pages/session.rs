@@ -22,6 +22,8 @@ const LONGEST_STEP: Duration = Duration::from_secs(600);
 const LONGEST_STOP_NS: u64 = 250_000_000;
 /// Processes of a tree that are looked at.
 const MOST_PROCESSES: usize = 256;
+/// So often in a row a process may be found to have become another program.
+const MOST_RENEWALS: u32 = 1000;
 /// A window that lasted this much longer than asked is told.
 const STRETCHED: f64 = 1.1;
 /// Owners are asked for again when the resident memory has changed by this.
@@ -139,10 +141,19 @@ impl<'a> Session<'a> {
 
     fn rounds(&mut self) -> Result<Ended, Error> {
         let until_ns = self.options.duration.map(|duration| self.began_ns + duration.as_nanos() as u64);
+        let mut renewals = 0;
         for round in 0.. {
             match self.round(round) {
-                Ok(None) => {}
+                Ok(None) => renewals = 0,
                 Ok(Some(ended)) => return Ok(ended),
+                // It became another program meanwhile: what was read of the first is gone, and the round begins anew.
+                Err(Error::Gone { pid })
+                    if pid == self.pid && renewals < MOST_RENEWALS && self.resident() > 0 =>
+                {
+                    renewals += 1;
+                    self.members.clear();
+                    continue;
+                }
                 // It ended between two looks.
                 Err(Error::Gone { pid }) if pid == self.pid => return Ok(Ended::Target),
                 Err(error) => return Err(error),

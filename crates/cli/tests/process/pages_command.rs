@@ -203,6 +203,19 @@ fn a_program_that_replaces_itself_keeps_its_files() {
     assert_eq!(output.status.code(), Some(0), "{shown}");
 }
 
+/// Launchers do so a few times (`env`, pyenv's shims): what is read in that moment is of a program that is gone.
+#[test]
+fn a_program_that_replaces_itself_all_the_time_is_looked_at_to_the_end() {
+    let lab = Lab::new();
+    std::fs::write(lab.path("again.sh"), "[ $1 -gt 0 ] && exec sh $0 $(($1 - 1)); exec sleep 1").unwrap();
+    let mut nilo = lab.nilo(["pages", "--window", "1ms", "--no-inject", "--json", "--", "sh"]);
+    let output = finish(nilo.arg(lab.path("again.sh")).arg("1500"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let last = document["windows"].as_array().unwrap().last().unwrap();
+    assert!(last["at_s"].as_f64() > Some(0.9), "until it ended: {document:#}");
+}
+
 /// The new program has memory of its own: what it writes is seen again from the next mark on.
 #[test]
 fn writes_of_a_program_that_replaced_the_first_are_seen() {
