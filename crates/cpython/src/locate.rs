@@ -66,7 +66,11 @@ pub struct Interpreter {
 pub fn locate<M: Memory + ?Sized>(memory: &M, modules: &Modules) -> Result<Python, Error> {
     let mut refused = Error::NotPython;
     for module in candidates(modules) {
-        match look_again(memory.is_still(), || inspect(memory, module)) {
+        let look = || {
+            memory.forget();
+            inspect(memory, module)
+        };
+        match look_again(memory.is_still(), look) {
             Ok(python) => return Ok(python),
             Err(error) if weight(&error) > weight(&refused) => refused = error,
             Err(_) => {}

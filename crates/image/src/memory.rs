@@ -13,6 +13,9 @@ pub trait Memory {
         true
     }
 
+    /// Drops what was kept of earlier readings: the next ones tell what is there then.
+    fn forget(&self) {}
+
     fn u8(&self, address: u64) -> Option<u8> {
         read_array(self, address).map(u8::from_le_bytes)
     }

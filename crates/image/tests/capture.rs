@@ -164,3 +164,16 @@ fn a_process_that_forks_while_it_is_looked_at_goes_on_sharing() {
         assert_eq!(own, [], "{mode:?} made it copy pages");
     }
 }
+
+/// Small readings come from pages that are kept: who looks again must ask for what is there now.
+#[test]
+fn what_was_forgotten_is_read_anew() {
+    let number = std::sync::atomic::AtomicU64::new(1);
+    let peek = Peek::open(std::process::id() as i32).unwrap();
+    let told = || peek.u64(number.as_ptr() as u64);
+    assert_eq!(told(), Some(1));
+    number.store(2, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(told(), Some(1), "kept");
+    peek.forget();
+    assert_eq!(told(), Some(2));
+}

@@ -25,7 +25,7 @@ const LARGE: usize = 4 * PAGE_BYTES as usize;
 
 /// A process as it runs: two readings may be of two instants.
 ///
-/// Small readings come from pages that were read once and are kept; [`Peek::forget`] drops them.
+/// Small readings come from pages that were read once and are kept; [`Memory::forget`] drops them.
 #[derive(Debug)]
 pub struct Peek {
     pid: i32,
@@ -71,11 +71,6 @@ impl Peek {
 
     pub fn modules(&self) -> Modules {
         Modules::new(&self.mappings, &self.files)
-    }
-
-    /// Drops the pages that are kept, so that the next readings see what is there then.
-    pub fn forget(&self) {
-        self.lock().clear();
     }
 
     /// Whether all of a range was in memory when the process was opened.
@@ -243,6 +238,10 @@ fn by_page(address: u64, length: usize) -> impl Iterator<Item = Range<u64>> {
 impl Memory for Peek {
     fn is_still(&self) -> bool {
         false
+    }
+
+    fn forget(&self) {
+        self.lock().clear();
     }
 
     fn read(&self, address: u64, into: &mut [u8]) -> Option<()> {
