@@ -4,6 +4,8 @@
 
 mod target;
 
+use std::cell::Cell;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -163,6 +165,41 @@ impl Memory for Damaged<'_> {
             }
         }
         Some(())
+    }
+}
+
+/// Caught in the middle of a change; what is kept of that is to be forgotten, and after some looks the change is done.
+struct Changing<'a> {
+    first: Damaged<'a>,
+    looks: Cell<u32>,
+}
+
+impl Memory for Changing<'_> {
+    fn read(&self, address: u64, into: &mut [u8]) -> Option<()> {
+        if self.looks.get() < 3 {
+            self.first.read(address, into)
+        } else {
+            self.first.peek.read(address, into)
+        }
+    }
+
+    fn is_still(&self) -> bool {
+        false
+    }
+
+    fn forget(&self) {
+        self.looks.set(self.looks.get() + 1);
+    }
+}
+
+#[test]
+fn an_interpreter_that_was_changing_its_modules_is_looked_at_anew() {
+    for (_target, peek, python) in one_of_each() {
+        let words = vec![(python.interpreters[0].modules + 8, 0)];
+        let still = Damaged { peek: &peek, words: words.clone() };
+        assert!(matches!(locate(&still, &peek.modules()), Err(Error::UnknownLayout { .. })));
+        let changing = Changing { first: Damaged { peek: &peek, words }, looks: Cell::new(0) };
+        assert_eq!(locate(&changing, &peek.modules()).unwrap().version, python.version);
     }
 }
 

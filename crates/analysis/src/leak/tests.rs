@@ -95,6 +95,16 @@ fn a_leak_has_its_rate_per_step_and_its_process() {
 }
 
 #[test]
+fn who_could_not_look_inside_is_not_sent_to_the_same_command_again() {
+    let mut told = steps(|n| (50_000 + 64 * n, 10_000));
+    let text = "no ledger: no permission to read the memory of process 100".to_owned();
+    told.push(&Record::Event(Event { at_ns: S, what: EventKind::Note { text } }));
+    let leak = told.verdict();
+    let [deeper] = &leak.missing[..] else { panic!("{:#?}", leak.missing) };
+    assert!(deeper.what.contains("no permission to read") && deeper.command == "nilo doctor", "{deeper:?}");
+}
+
+#[test]
 fn what_follows_the_last_step_hides_no_leak() {
     let mut told = steps(|n| (50_000 + 64 * n, 10_000));
     // A model is written, a pool is joined: for longer than all the steps took, and on another level.
