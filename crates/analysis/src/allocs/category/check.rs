@@ -31,13 +31,18 @@ pub struct Sizes<'a> {
     twins: Option<Twins>,
 }
 
-/// Memory of one site that has the parameters' sizes several times over: one for gradients, the others an optimizer's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Twins {
-    pub site: u32,
-    /// Of one set.
-    pub bytes: u64,
-    pub sets: u64,
+/// Memory that has the parameters' sizes several times over: one for gradients, the others an optimizer's.
+#[derive(Debug, Default)]
+struct Twins {
+    sets: u64,
+    shares: FxHashMap<u32, Twin>,
+}
+
+/// What one site has of them, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Twin {
+    pub gradients: u64,
+    pub states: u64,
 }
 
 impl<'a> Sizes<'a> {
@@ -63,31 +68,52 @@ impl<'a> Sizes<'a> {
         }
     }
 
-    /// Looks through sites on whose stacks nobody can be seen to ask, once all parameters are seen: the one with the
-    /// most sets.
+    /// Looks through the sites on whose stacks nobody can be seen to ask, once all parameters are seen. They are looked
+    /// through together: which of its threads, by which way, takes the memory for an array is up to the framework.
     pub fn find_twins(&mut self, unsaid: impl Iterator<Item = u32>) {
-        let twins = unsaid.filter_map(|site| self.twins_of(site));
-        self.twins = twins.max_by_key(|twins| twins.bytes * twins.sets);
+        let mut blocks: BTreeMap<u64, Vec<(u32, u64)>> = BTreeMap::new();
+        for site in unsaid {
+            for size in self.by_site.get(&site).into_iter().flatten() {
+                blocks.entry(size.bytes).or_default().push((site, size.count));
+            }
+        }
+        self.twins = self.count_sets(&blocks).map(|sets| Twins { sets, shares: self.share(&blocks, sets) });
     }
 
-    fn twins_of(&self, site: u32) -> Option<Twins> {
-        let sizes = self.by_site.get(&site)?;
-        let counts: BTreeMap<u64, u64> = sizes.iter().map(|size| (size.bytes, size.count)).collect();
-        let bytes_in = |sets: u64| -> u64 {
-            let there = self.parameters.iter().filter(|(bytes, count)| {
-                counts.get(*bytes).copied().unwrap_or(0) >= count.saturating_mul(sets)
-            });
-            there.map(|(bytes, count)| bytes.saturating_mul(*count)).sum()
+    /// How often all parameters' sizes are among these blocks.
+    fn count_sets(&self, blocks: &BTreeMap<u64, Vec<(u32, u64)>>) -> Option<u64> {
+        let all: u64 = self.parameters.iter().map(|(bytes, count)| bytes.saturating_mul(*count)).sum();
+        let is_whole = |sets: &u64| {
+            let there =
+                self.parameters.iter().filter(|(bytes, count)| has_sets(blocks, **bytes, **count, *sets));
+            let bytes: u64 = there.map(|(bytes, count)| bytes.saturating_mul(*count)).sum();
+            bytes as f64 >= all as f64 * AGREES
         };
-        let all = bytes_in(0);
-        let is_whole = |sets: &u64| bytes_in(*sets) as f64 >= all as f64 * AGREES;
-        let sets = (1..=MOST_STATES + 1).rev().find(is_whole).filter(|_| all > 0)?;
-        Some(Twins { site, bytes: bytes_in(sets), sets })
+        (1..=MOST_STATES + 1).rev().find(is_whole).filter(|_| all > 0)
     }
 
-    /// Those of a site.
-    pub fn twins(&self, site: u32) -> Option<Twins> {
-        self.twins.filter(|twins| twins.site == site)
+    /// Whose blocks the sets are: of each size the first make the gradients.
+    fn share(&self, blocks: &BTreeMap<u64, Vec<(u32, u64)>>, sets: u64) -> FxHashMap<u32, Twin> {
+        let mut shares: FxHashMap<u32, Twin> = FxHashMap::default();
+        let complete =
+            self.parameters.iter().filter(|(bytes, count)| has_sets(blocks, **bytes, **count, sets));
+        for (bytes, count) in complete {
+            let (mut gradients, mut states) = (*count, count.saturating_mul(sets - 1));
+            for (site, there) in blocks.get(bytes).into_iter().flatten() {
+                let first = gradients.min(*there);
+                let later = states.min(there - first);
+                (gradients, states) = (gradients - first, states - later);
+                let share = shares.entry(*site).or_default();
+                share.gradients = share.gradients.saturating_add(bytes.saturating_mul(first));
+                share.states = share.states.saturating_add(bytes.saturating_mul(later));
+            }
+        }
+        shares
+    }
+
+    /// What a site has of them.
+    pub fn twin(&self, site: u32) -> Option<Twin> {
+        self.twins.as_ref()?.shares.get(&site).copied()
     }
 
     /// Whether the blocks of a site are known, and are as large as parameters.
@@ -102,8 +128,8 @@ impl<'a> Sizes<'a> {
         if self.parameters.is_empty() {
             return;
         }
-        if let Some(twins) = self.twins {
-            return tell_twins(categories, twins);
+        if let Some(twins) = &self.twins {
+            return tell_twins(categories, twins.sets);
         }
         let gradients = agreement(&self.gradients, &self.parameters, 1);
         let states = (1..=MOST_STATES)
@@ -127,8 +153,14 @@ impl<'a> Sizes<'a> {
     }
 }
 
-fn tell_twins(categories: &mut [Category], twins: Twins) {
-    let words = format!("by its sizes alone: those of parameters, {} for each and gradients", twins.sets - 1);
+/// Are there blocks of this size for so many sets?
+fn has_sets(blocks: &BTreeMap<u64, Vec<(u32, u64)>>, bytes: u64, count: u64, sets: u64) -> bool {
+    let there: u64 = blocks.get(&bytes).into_iter().flatten().map(|(_, count)| count).sum();
+    there >= count.saturating_mul(sets)
+}
+
+fn tell_twins(categories: &mut [Category], sets: u64) {
+    let words = format!("by its sizes alone: those of parameters, {} for each and gradients", sets - 1);
     for category in categories {
         if matches!(category.category.as_str(), "gradients" | "optimizer state") {
             tell(category, false, Some(words.clone()));

@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 
 use super::model::{Category, Confidence, Layer};
 use super::moment;
-use check::{Sizes, Twins};
+use check::{Sizes, Twin};
 use stack::{Meaning, Meanings};
 
 const PYTHON: &str = "Python objects";
@@ -57,8 +57,8 @@ pub fn build(recording: &Recording, symbols: &Symbols, rules: &FrameRules) -> Ve
             && site.python != special::NONE
             && meaning.role != Some(Role::State);
         let left = if phases { kept.get(&number).copied() } else { Some(guessed(site, &meaning, values)) };
-        let sorted = match sizes.twins(number) {
-            Some(twins) => sort_twins(site, twins, rules),
+        let sorted = match sizes.twin(number) {
+            Some(twin) => sort_twin(site, twin, rules),
             None if is_scratch(&meaning, phases) && !sizes.speak_for(number) => {
                 sort(site, meaning, 0, phases, rules)
             }
@@ -82,11 +82,11 @@ fn is_scratch(meaning: &Meaning, phases: bool) -> bool {
 }
 
 /// One set of the parameters' sizes is the gradients; the others are an optimizer's.
-fn sort_twins<'a>(site: &'a Site, twins: Twins, rules: &FrameRules) -> Sorted<'a> {
-    let state = (rules.category(Role::Optimizer, true).to_owned(), twins.bytes * (twins.sets - 1));
+fn sort_twin<'a>(site: &'a Site, twin: Twin, rules: &FrameRules) -> Sorted<'a> {
+    let of = |role, bytes| (rules.category(role, true).to_owned(), bytes);
     Sorted {
         site,
-        kept: vec![(rules.category(Role::Backward, true).to_owned(), twins.bytes), state],
+        kept: vec![of(Role::Backward, twin.gradients), of(Role::Optimizer, twin.states)],
         passing: DATA.to_owned(),
         layer: None,
         confidence: Confidence::Low,

@@ -103,23 +103,24 @@ fn sizes_that_differ_lower_the_confidence() {
     assert_eq!(of(&all, "gradients").confidence, Confidence::Medium);
 }
 
-/// Parameters, and a site on a thread of the framework's that has blocks of so many bytes.
-fn with_thread(sizes: &[(u64, u64)]) -> Vec<Category> {
-    let mut recording = recording(&[
-        ("nn/modules/linear.py", "Linear.__init__", TENSOR, 5000, 5000),
-        ("../../train.py", "main", TENSOR, 16_000, 0),
-    ]);
-    recording.sites[1].python = special::NONE;
+/// Parameters, and sites on threads of the framework's that have blocks of so many bytes.
+fn with_threads(threads: &[&[(u64, u64)]]) -> Vec<Category> {
+    let thread = ("../../train.py", "main", TENSOR, 16_000, 0);
+    let mut sites = vec![("nn/modules/linear.py", "Linear.__init__", TENSOR, 5000, 5000)];
+    sites.extend(threads.iter().map(|_| thread));
+    let mut recording = recording(&sites);
+    recording.sites[1..].iter_mut().for_each(|site| site.python = special::NONE);
     let parameters = [(4000, 1), (1000, 1)];
     let sized = |site| move |&(bytes, count): &(u64, u64)| KeptSize { site, bytes, count };
-    recording.about.kept_sizes = parameters.iter().map(sized(0)).chain(sizes.iter().map(sized(1))).collect();
+    let theirs = (1..).zip(threads).flat_map(|(site, sizes)| sizes.iter().map(sized(site)));
+    recording.about.kept_sizes = parameters.iter().map(sized(0)).chain(theirs).collect();
     recording.check().unwrap();
     build(&recording, &symbols(), &FrameRules::built_in().unwrap())
 }
 
 #[test]
 fn sizes_of_parameters_several_times_over_are_gradients_and_an_optimizers() {
-    let all = with_thread(&[(4000, 3), (1000, 3), (900, 1)]);
+    let all = with_threads(&[&[(4000, 3), (1000, 3), (900, 1)]]);
     let figures = |name: &str| (of(&all, name).peak_bytes, of(&all, name).kept_bytes);
     assert_eq!((figures("gradients"), figures("optimizer state")), ((5000, 5000), (10_000, 10_000)));
     assert_eq!(figures("data"), (1000, 0));
@@ -133,7 +134,16 @@ fn sizes_of_parameters_several_times_over_are_gradients_and_an_optimizers() {
 
 #[test]
 fn sizes_of_some_parameters_only_say_nothing() {
-    let all = with_thread(&[(4000, 2), (900, 1)]);
+    let all = with_threads(&[&[(4000, 2), (900, 1)]]);
     assert_eq!(of(&all, "data").peak_bytes, 16_000);
     assert!(all.iter().all(|category| category.category != "gradients"));
+}
+
+#[test]
+fn it_does_not_matter_which_thread_takes_the_memory() {
+    let all = with_threads(&[&[(4000, 2), (1000, 3)], &[(4000, 1), (900, 1)]]);
+    let kept = |name: &str| of(&all, name).kept_bytes;
+    assert_eq!((kept("gradients"), kept("optimizer state")), (5000, 10_000));
+    assert_eq!(all.iter().map(|it| it.peak_bytes).sum::<u64>(), 37_000);
+    assert_eq!(of(&all, "data").peak_bytes, 32_000 - 15_000);
 }
