@@ -112,10 +112,13 @@ impl Contents {
         let damaged = |_| Error::Damaged { path: path.to_owned(), what: "its table of segments is cut off" };
         let segments = header.program_headers(LE, bytes).map_err(damaged)?;
         let mut contents = Self::default();
-        let mut missing_bytes = 0;
+        let mut missing_bytes: u64 = 0;
         for segment in segments {
             match segment.p_type(LE) {
-                elf::PT_LOAD => missing_bytes += contents.take_load(segment, bytes.len() as u64),
+                elf::PT_LOAD => {
+                    let missing = contents.take_load(segment, bytes.len() as u64);
+                    missing_bytes = missing_bytes.saturating_add(missing);
+                }
                 elf::PT_NOTE => contents.take_notes(segment, bytes),
                 _ => {}
             }

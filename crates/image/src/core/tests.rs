@@ -130,6 +130,18 @@ fn a_core_cut_anywhere_is_partial_or_refused() {
 }
 
 #[test]
+fn segments_may_promise_more_than_there_are_addresses() {
+    let mut bytes = core_with("/no/such/lib.so");
+    for (segment, start) in [(1, 0), (2, 1_u64)] {
+        let header = 64 + segment * 56;
+        bytes[header + 16..][..8].copy_from_slice(&start.to_le_bytes());
+        bytes[header + 32..][..8].copy_from_slice(&(u64::MAX - 1).to_le_bytes());
+    }
+    let core = ask(&bytes).unwrap();
+    assert_eq!(core.partial, [format!("the core is cut off: {} bytes of its memory are missing", u64::MAX)]);
+}
+
+#[test]
 fn no_damage_panics_or_takes_memory() {
     let whole = core_with(std::env::current_exe().unwrap().to_str().unwrap());
     for position in 0..whole.len() {
