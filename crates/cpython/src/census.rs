@@ -6,7 +6,6 @@
 pub(crate) mod closure;
 pub(crate) mod heap;
 pub(crate) mod inspect;
-mod leaf;
 mod order;
 mod quality;
 

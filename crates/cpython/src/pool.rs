@@ -106,6 +106,12 @@ impl Pools {
         self.blocks as usize
     }
 
+    /// Whether an address falls into `pool`.
+    #[inline]
+    pub fn is_in(&self, pool: &Pool, address: u64) -> bool {
+        address.wrapping_sub(pool.base) >> self.shift == 0
+    }
+
     /// The pool that an address falls into.
     #[inline]
     pub fn at(&self, address: u64) -> Option<&Pool> {
@@ -136,9 +142,9 @@ impl Pools {
     /// The end of the block that an address of a pool is in.
     #[inline]
     pub fn block_end(&self, pool: &Pool, address: u64) -> u64 {
-        let within = (address - pool.base).saturating_sub(u64::from(self.header));
-        let block = u64::from(pool.block_bytes);
-        pool.base + u64::from(self.header) + (within / block + 1) * block
+        let within = ((address - pool.base) as u32).saturating_sub(self.header);
+        let blocks = divided(within, pool.block_bytes) + 1;
+        pool.base + u64::from(self.header + blocks * pool.block_bytes)
     }
 
     /// The size of the block that begins at an address; none where that is no block.
@@ -146,6 +152,18 @@ impl Pools {
         let pool = self.at(address)?;
         let within = ((address - pool.base) as u32).checked_sub(self.header)?;
         (within % pool.block_bytes == 0).then_some(u64::from(pool.block_bytes))
+    }
+
+    /// The address of the first block of a pool.
+    pub fn first_block(&self, pool: &Pool) -> u64 {
+        pool.base + u64::from(self.header)
+    }
+
+    /// The blocks of a pool that were ever handed out; `bytes` are all of it.
+    #[inline]
+    pub fn blocks_of<'b>(&self, pool: &Pool, bytes: &'b [u8]) -> impl Iterator<Item = &'b [u8]> + use<'b> {
+        let blocks = bytes.get(self.header as usize..).unwrap_or_default();
+        blocks.chunks_exact(pool.block_bytes.max(1) as usize).take(pool.carved as usize)
     }
 
     /// Where the blocks of a pool begin, in bytes from its base.
@@ -188,6 +206,10 @@ impl Free {
 }
 
 impl Pool {
+    /// Where no address is: beyond user space.
+    pub const NONE: Self =
+        Self { base: 1 << 63, first: 0, block_bytes: 8, carved: 0, counted: 0, free_list: 0 };
+
     /// `struct pool_header` (Objects/obmalloc.c; `pycore_obmalloc.h` since 3.12): count, free list, two links, arena,
     /// size class, next virgin block, last possible block.
     pub fn parse(base: u64, bytes: &[u8], layout: &Obmalloc) -> Option<Self> {

@@ -47,9 +47,24 @@ pub(crate) fn extent(layout: &Layout, type_: &Type, head: &[u8]) -> Option<u64> 
             let items = if items < MOST_ITEMS { items } else { 0 };
             Some(with_dict(type_, type_.basicsize + items * type_.itemsize))
         }
+        _ => Some(fixed(layout, type_)),
+    }
+}
+
+/// The [`extent`] of all objects of a type, where it does not depend on what they hold.
+pub(crate) fn common_extent(layout: &Layout, type_: &Type) -> Option<u64> {
+    let varies = matches!(
+        type_.shape,
+        Shape::Str | Shape::Int | Shape::Tuple | Shape::Bytes | Shape::Time | Shape::Items
+    );
+    (!varies).then(|| fixed(layout, type_))
+}
+
+fn fixed(layout: &Layout, type_: &Type) -> u64 {
+    match type_.shape {
         // Static ones are shorter than what their metatype says.
-        Shape::Type => Some(layout.type_.size.min(type_.basicsize)),
-        _ => Some(type_.basicsize + type_.inline_bytes),
+        Shape::Type => layout.type_.size.min(type_.basicsize),
+        _ => type_.basicsize + type_.inline_bytes,
     }
 }
 

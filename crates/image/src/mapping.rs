@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use nilometer_kernel::parse::maps;
+use nilometer_kernel::sys::pagemap::Backing;
 
 /// What the kernel appends to the name of a file that has none any more.
 const DELETED: &[u8] = b" (deleted)";
@@ -38,6 +39,16 @@ impl Mapping {
     /// Has a path, so that it may have a file.
     pub fn is_file(&self) -> bool {
         self.path.as_os_str().as_encoded_bytes().starts_with(b"/")
+    }
+
+    /// Memory of the process alone: no file is behind it, and nobody shares it but by a fork.
+    pub fn is_private_memory(&self) -> bool {
+        !self.shared && !self.is_file() && !self.is_device() && !self.is_of_kernel()
+    }
+
+    /// What a look at its pages has to ask for.
+    pub(crate) fn backing(&self) -> Backing {
+        if self.is_private_memory() { Backing::Private } else { Backing::Any }
     }
 
     /// A device other than those that are plain memory: reading it may do things.

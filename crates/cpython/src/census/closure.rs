@@ -2,10 +2,8 @@
 
 use nilometer_trace::heap::{Extent, Label, Part, Special};
 
-use super::heap::{Found as Number, Heap};
-use super::leaf::{Leaf, Leaves};
+use super::heap::{Found as Number, Heap, refcount, with_some};
 use crate::kind::known::Shape;
-use crate::layout::Layout;
 use crate::locate::Python;
 use crate::payload::{Buffer, Payloads, is_arrow, may_own};
 use crate::pool::word;
@@ -34,32 +32,34 @@ pub(crate) struct Closure {
     cells: Vec<(u64, u64)>,
 }
 
-/// A reference count that is never changed.
-const IMMORTAL: u32 = nilometer_trace::heap::IMMORTAL;
-
 impl Closure {
     pub fn run(heap: &mut Heap<'_>, python: &Python, context: &mut Context) -> Self {
-        let mut closure = Self::with_capacity(heap.len(), context);
+        let mut closure = Self::of_pools(heap, context);
         let mut payloads = Payloads::new(heap.image, heap.layout);
         let mut found = Found::default();
-        let mut leaves = Leaves::default();
         let mut types = 0;
-        let mut next = 0;
-        while next < heap.len() {
-            let number = next;
-            next += 1;
-            if let Some(leaf) = leaves.read(heap, number) {
-                closure.add_leaf(heap.layout, leaf);
-                continue;
-            }
+        let holders = std::mem::take(&mut heap.holders);
+        let mut in_pools = holders.into_iter();
+        // What is outside of the pools grows as it is read.
+        let mut outside = heap.in_pools as Number;
+        loop {
+            let number = match in_pools.next() {
+                Some(number) => number,
+                None if (outside as usize) < heap.len() => {
+                    outside += 1;
+                    outside - 1
+                }
+                None => break,
+            };
             for new in heap.types.list().get(types..).unwrap_or_default() {
                 context.type_keys.extend((new.keys != 0).then_some(new.keys));
             }
             types = heap.types.list().len();
             found.clear();
-            closure.read(heap, python, context, &mut payloads, &mut found, number as Number);
-            closure.resolve(heap, context, &found, number as Number);
+            closure.read(heap, python, context, &mut payloads, &mut found, number);
+            closure.resolve(heap, context, &found, number);
         }
+        closure.start.resize(heap.len(), closure.to.len() as u32);
         closure.start.push(closure.to.len() as u32);
         closure.buffers.extend(payloads.take_late(heap));
         closure.not_sized = payloads.not_sized;
@@ -70,25 +70,18 @@ impl Closure {
         closure
     }
 
-    fn with_capacity(objects: usize, context: &Context) -> Self {
-        // Some stand outside of the pools and are found on the way; columns that double would cost more than that.
-        let objects = objects + objects / 8;
+    /// With what the pools told of their objects.
+    fn of_pools(heap: &mut Heap<'_>, context: &Context) -> Self {
+        let objects = with_some(heap.len());
         let edges = if context.linked { objects + objects / 2 } else { 0 };
         Self {
-            bytes: Vec::with_capacity(objects),
-            refcount: Vec::with_capacity(objects),
+            bytes: std::mem::take(&mut heap.bytes),
+            refcount: std::mem::take(&mut heap.refcount),
             start: Vec::with_capacity(objects + 1),
             to: Vec::with_capacity(edges),
             label: Vec::with_capacity(if context.labelled { edges } else { 0 }),
             ..Self::default()
         }
-    }
-
-    #[inline]
-    fn add_leaf(&mut self, layout: &Layout, leaf: Leaf) {
-        self.refcount.push(refcount(layout, leaf.count));
-        self.bytes.push(leaf.block_bytes);
-        self.start.push(self.to.len() as u32);
     }
 
     fn read(
@@ -110,7 +103,6 @@ impl Closure {
         };
         let body = span::bytes(heap.image, address, body_bytes).unwrap_or_default();
         let body = &*body;
-        self.refcount.push(refcount(heap.layout, word(body, 0)));
         let block_end = pool.map_or(address.saturating_add(asked), |(_, end)| end);
         let object = Object { address, type_, body, block_end };
         let visitor = Visitor { image: heap.image, layout: heap.layout };
@@ -136,17 +128,20 @@ impl Closure {
             }
             _ => {}
         }
-        let own = match pool {
-            Some((pool, _)) => u64::from(pool.block_bytes),
-            None => u64::from(type_.before) + asked,
-        };
-        self.bytes.push(own + found.bytes);
+        if pool.is_none() {
+            self.refcount.push(refcount(heap.layout, word(body, 0)));
+            self.bytes.push(u64::from(type_.before) + asked);
+        }
+        if let Some(bytes) = self.bytes.get_mut(number as usize) {
+            *bytes += found.bytes;
+        }
     }
 
     /// Turns addresses into numbers; new objects are added to the heap.
     #[inline]
     fn resolve(&mut self, heap: &mut Heap<'_>, context: &Context, found: &Found, owner: Number) {
-        self.start.push(self.to.len() as u32);
+        // Those before it that were not read refer to nothing.
+        self.start.resize(owner as usize + 1, self.to.len() as u32);
         if self.to.len() + found.references.len() > u32::MAX as usize {
             self.cut = true;
             return;
@@ -197,20 +192,6 @@ impl Closure {
             }
         }
     }
-}
-
-/// The count as it is kept: saturated, and one value for objects that are never freed.
-fn refcount(layout: &Layout, count: u64) -> u32 {
-    let object = &layout.object;
-    // Before there were immortal objects, the interpreter's own began with a count of 999,999,999 (3.11).
-    if object.immortal_bit.is_none() && count > 500_000_000 {
-        return IMMORTAL;
-    }
-    if object.immortal_bit.is_some_and(|bit| count >> bit & 1 == 1) {
-        return IMMORTAL;
-    }
-    let mask = if object.refcount_bits < 64 { (1 << object.refcount_bits) - 1 } else { u64::MAX };
-    (count & mask).min(u64::from(IMMORTAL - 1)) as u32
 }
 
 /// Since 3.12 a generator that has ended keeps the code in its frame, and nothing else.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use nilometer_image::{Image, Memory as _};
+use nilometer_trace::heap::IMMORTAL;
 use rustc_hash::FxHashMap;
 
 use crate::kind::known::Shape;
@@ -24,6 +25,9 @@ const MOST: u32 = (1 << 30) - 2;
 const HEAD: u64 = 40;
 /// Programs at a fixed address begin here at the earliest.
 const FIXED: u64 = 1 << 16;
+/// Objects outside of the pools remembered by the low bits of their address: `None`, types and the like, to which most of
+/// the references out of the pools lead.
+const RECENT: usize = 1024;
 
 /// All objects found so far.
 #[derive(Debug)]
@@ -36,11 +40,33 @@ pub(crate) struct Heap<'a> {
     pub shift: u32,
     pub address: Vec<u64>,
     pub type_of: Vec<TypeId>,
+    /// Of those in pools: reference count, and size of the block.
+    pub refcount: Vec<u32>,
+    pub bytes: Vec<u64>,
+    /// Those in pools that refer to something, or may; the others, most of a heap, are wholly told by the columns here.
+    pub holders: Vec<Found>,
     /// Per block of the pools: 0, or number plus one and, in steps of 16 bytes, headers.
     slots: Vec<u32>,
     outside: FxHashMap<u64, Found>,
+    recent: Vec<(u64, Found)>,
+    /// The pool of the last object that was asked for: neighbours in a list are mostly neighbours in memory.
+    near: Pool,
     /// How many of them stand in pools.
     pub in_pools: usize,
+}
+
+/// An object in a pool.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Placed {
+    pub address: u64,
+    pub type_: TypeId,
+    /// Bytes of its headers.
+    pub before: u32,
+    /// The word of the reference count.
+    pub count: u64,
+    pub block_bytes: u32,
+    /// It refers to nothing and owns no other block.
+    pub is_leaf: bool,
 }
 
 impl<'a> Heap<'a> {
@@ -55,8 +81,13 @@ impl<'a> Heap<'a> {
             shift: 0,
             address: Vec::with_capacity(blocks),
             type_of: Vec::with_capacity(blocks),
-            slots: vec![0; blocks],
+            refcount: Vec::with_capacity(with_some(blocks)),
+            bytes: Vec::with_capacity(with_some(blocks)),
+            holders: Vec::new(),
+            slots: Vec::with_capacity(blocks),
             outside: FxHashMap::default(),
+            recent: vec![(0, 0); RECENT],
+            near: Pool::NONE,
             in_pools: 0,
         }
     }
@@ -65,19 +96,25 @@ impl<'a> Heap<'a> {
         self.address.len()
     }
 
-    /// Adds an object that stands in a block of a pool.
+    /// The blocks that are added next are those of `pool`; pools come in their order.
+    pub fn begin_pool(&mut self, pool: &Pool) {
+        self.slots.resize(pool.first as usize, 0);
+    }
+
+    /// Adds the next block, and the object that stands in it.
     #[inline]
-    pub fn add_block(&mut self, block: usize, address: u64, type_: TypeId, before: u32) {
+    pub fn add_block(&mut self, placed: Option<Placed>) {
         let number = self.address.len() as u32;
-        if number >= MOST {
-            return;
+        let Some(placed) = placed.filter(|_| number < MOST) else { return self.slots.push(0) };
+        self.slots.push((placed.before / 16) << 30 | (number + 1));
+        self.address.push(placed.address);
+        self.type_of.push(placed.type_);
+        self.refcount.push(refcount(self.layout, placed.count));
+        self.bytes.push(u64::from(placed.block_bytes));
+        if !placed.is_leaf {
+            self.holders.push(number);
         }
-        if let Some(slot) = self.slots.get_mut(block) {
-            *slot = (before / 16) << 30 | (number + 1);
-            self.address.push(address);
-            self.type_of.push(type_);
-            self.in_pools = self.address.len();
-        }
+        self.in_pools = self.address.len();
     }
 
     /// Whether an object stands in a block of the pools.
@@ -85,14 +122,9 @@ impl<'a> Heap<'a> {
         self.slots.get(block).is_some_and(|slot| *slot != 0)
     }
 
-    /// Forgets all objects.
-    pub fn restart(&mut self, shift: u32) {
-        self.shift = shift;
-        self.address.clear();
-        self.type_of.clear();
-        self.slots.fill(0);
-        self.outside.clear();
-        self.in_pools = 0;
+    /// Nothing is looked for any more: what it took to find objects is given back.
+    pub fn close(&mut self) {
+        (self.slots, self.outside) = (Vec::new(), FxHashMap::default());
     }
 
     /// The object at an address, if it is known.
@@ -114,13 +146,26 @@ impl<'a> Heap<'a> {
     /// The object at an address, known or looked at now; `sure` if only an object can be there.
     #[inline]
     pub fn find_or_probe(&mut self, address: u64, sure: bool) -> Option<Found> {
+        if self.pools.is_in(&self.near, address) {
+            return self.find_in(&self.near, address);
+        }
         if let Some(pool) = self.pools.at(address) {
-            return self.find_in(pool, address);
+            self.near = *pool;
+            return self.find_in(&self.near, address);
         }
-        match self.outside.get(&address) {
-            Some(number) => Some(*number),
-            None => self.probe(address, sure),
+        match self.recent[(address >> 4) as usize % RECENT] {
+            (known, number) if known == address && known != 0 => Some(number),
+            _ => self.find_outside_or_probe(address, sure),
         }
+    }
+
+    fn find_outside_or_probe(&mut self, address: u64, sure: bool) -> Option<Found> {
+        let number = match self.outside.get(&address) {
+            Some(number) => *number,
+            None => self.probe(address, sure)?,
+        };
+        self.recent[(address >> 4) as usize % RECENT] = (address, number);
+        Some(number)
     }
 
     /// Adds what stands at an address outside of the pools, if it is an object.
@@ -206,6 +251,26 @@ impl<'a> Heap<'a> {
         let asked = head.and_then(|head| size::asked(self.layout, type_, &head));
         asked.filter(|asked| size::is_mapped(self.image, address, *asked)).unwrap_or(type_.basicsize)
     }
+}
+
+/// Room for objects outside of the pools, found on the way: columns that double would cost more than that.
+pub(crate) fn with_some(blocks: usize) -> usize {
+    blocks + blocks / 8
+}
+
+/// The count as it is kept: saturated, and one value for objects that are never freed.
+#[inline]
+pub(crate) fn refcount(layout: &Layout, count: u64) -> u32 {
+    let object = &layout.object;
+    // Before there were immortal objects, the interpreter's own began with a count of 999,999,999 (3.11).
+    if object.immortal_bit.is_none() && count > 500_000_000 {
+        return IMMORTAL;
+    }
+    if object.immortal_bit.is_some_and(|bit| count >> bit & 1 == 1) {
+        return IMMORTAL;
+    }
+    let mask = if object.refcount_bits < 64 { (1 << object.refcount_bits) - 1 } else { u64::MAX };
+    (count & mask).min(u64::from(IMMORTAL - 1)) as u32
 }
 
 /// Free blocks and freed objects have a zero there, or an address.

@@ -97,6 +97,7 @@ impl Order {
 
 /// Puts everything together; the roots beside it, to be judged.
 pub(crate) fn graph(mut heap: Heap<'_>, mut closure: Closure, roots: &Roots) -> (Graph, Vec<(Root, Claim)>) {
+    heap.close();
     let order = Order::new(&heap);
     let mut limits = Vec::new();
     if closure.not_sized > 0 {

@@ -131,10 +131,12 @@ impl Visitor<'_> {
 
 #[inline]
 fn add_items(bytes: &[u8], found: &mut Found) {
-    let items = span::words(bytes).enumerate().filter(|(_, item)| *item != 0);
-    found.references.extend(items.map(|(number, address)| Reference {
-        address,
-        label: index(number),
-        sure: true,
-    }));
+    let items = span::words(bytes).enumerate();
+    let reference = |(number, address)| Reference { address, label: index(number), sure: true };
+    // Mostly there are no gaps; then it is known beforehand how many there are.
+    if span::words(bytes).all(|item| item != 0) {
+        found.references.extend(items.map(reference));
+    } else {
+        found.references.extend(items.filter(|(_, item)| *item != 0).map(reference));
+    }
 }

@@ -15,6 +15,7 @@ pub(crate) struct State {
 }
 
 impl State {
+    #[inline]
     pub fn parse(word: u32, layout: &Str) -> Self {
         Self {
             interned: take(word, layout.interned) != 0,

@@ -215,7 +215,7 @@ impl Peek {
 fn read_touched(mappings: &[Mapping], pagemap: &Pagemap) -> Vec<PageRun> {
     let mut runs = Vec::new();
     for mapping in mappings.iter().filter(|m| m.read && !m.is_device() && !m.is_of_kernel()) {
-        let _ = pagemap.read_runs(mapping.range(), &mut runs);
+        let _ = pagemap.read_runs_of(mapping.range(), mapping.backing(), &mut runs);
     }
     runs
 }

@@ -7,7 +7,7 @@
 use std::io;
 use std::ops::Range;
 
-use nilometer_kernel::sys::pagemap::{PageRun, PageState, Pagemap};
+use nilometer_kernel::sys::pagemap::{Backing, PageRun, PageState, Pagemap};
 
 use crate::image::Segment;
 use crate::mapping::Mapping;
@@ -16,8 +16,12 @@ use crate::residency::{Residency, merged};
 /// The largest `POOL_SIZE` of CPython's allocator: a pool whose last pages were never touched must be found whole.
 const ROUNDING_BYTES: u64 = 16 << 10;
 
-/// Ranges nearer than this are looked at in one go: at most 4096 entries of a page table more.
-const NEAR_BYTES: u64 = 16 << 20;
+/// Ranges nearer than this are looked at in one go: what lies between may be a buffer that is left out, and an entry of
+/// a page table costs a hundredth of a call.
+const NEAR_BYTES: u64 = 512 << 10;
+
+/// Private memory shorter than this is not worth a question of its own.
+const SHORT_BYTES: u64 = 1 << 20;
 
 /// Bytes to be read and their place in the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +80,8 @@ pub(super) fn make_plan(
 ) -> io::Result<Plan> {
     let mut candidates = sort_out(mappings, has_file).0;
     let ranges: Vec<_> = candidates.iter().map(|candidate| candidate.range.clone()).collect();
-    let runs = read_runs(pagemap, subtract(&ranges, exclude))?;
+    let stretches = candidates.iter().flat_map(|candidate| candidate.stretches(exclude));
+    let runs = read_runs(pagemap, stretches.collect())?;
     candidates.sort_by_key(|candidate| candidate.importance);
     let mut plan = Plan { seen: Seen::new(&runs, ranges), ..Plan::default() };
     for candidate in &candidates {
@@ -92,11 +97,41 @@ pub(super) fn look_aside(
     exclude: &[Range<u64>],
     has_file: impl Fn(&Mapping) -> bool,
 ) -> io::Result<Seen> {
-    let others = sort_out(mappings, has_file).1;
-    let mapped = merged(mappings.iter().map(Mapping::range).collect());
-    let excluded = exclude.iter().flat_map(|range| intersect(&mapped, range));
-    let ranges = merged(others.into_iter().chain(excluded).collect());
-    Ok(Seen::new(&read_runs(pagemap, ranges.clone())?, ranges))
+    let (private, rest): (Vec<_>, Vec<_>) = mappings.iter().partition(|mapping| mapping.is_private_memory());
+    let excluded_of = |mappings: Vec<&Mapping>| -> Vec<Range<u64>> {
+        let mapped = merged(mappings.into_iter().map(Mapping::range).collect());
+        exclude.iter().flat_map(|range| intersect(&mapped, range).collect::<Vec<_>>()).collect()
+    };
+    let (private, others) =
+        (excluded_of(private), [sort_out(mappings, has_file).1, excluded_of(rest)].concat());
+    let stretch = |backing| move |range: &Range<u64>| Stretch::new(range.clone(), backing);
+    let stretches = private.iter().map(stretch(Backing::Private));
+    let mut stretches: Vec<_> = stretches.chain(others.iter().map(stretch(Backing::Any))).collect();
+    stretches.sort_by_key(|stretch| stretch.range.start);
+    let ranges = merged([private, others].concat());
+    Ok(Seen::new(&read_runs(pagemap, stretches)?, ranges))
+}
+
+/// What is looked at in one go.
+struct Stretch {
+    range: Range<u64>,
+    backing: Backing,
+}
+
+impl Stretch {
+    fn new(range: Range<u64>, backing: Backing) -> Self {
+        let is_short = range.end - range.start < SHORT_BYTES;
+        Self { range, backing: if is_short { Backing::Any } else { backing } }
+    }
+}
+
+impl Candidate {
+    /// Without what is excluded.
+    fn stretches(&self, exclude: &[Range<u64>]) -> impl Iterator<Item = Stretch> + use<> {
+        let backing = if self.treatment == Treatment::Touched { Backing::Private } else { Backing::Any };
+        let left = subtract(std::slice::from_ref(&self.range), exclude);
+        left.into_iter().map(move |range| Stretch::new(range, backing))
+    }
 }
 
 /// Those of which something is copied, in order of address, and where the others are.
@@ -128,18 +163,20 @@ fn push(candidates: &mut Vec<Candidate>, next: Candidate) {
     }
 }
 
-/// Touched pages of all `ranges`, perhaps more: what lies between near ones costs less to see than to avoid.
-fn read_runs(pagemap: &Pagemap, mut ranges: Vec<Range<u64>>) -> io::Result<Vec<PageRun>> {
-    ranges.dedup_by(|next, last| {
-        let is_near = next.start - last.end <= NEAR_BYTES;
-        if is_near {
-            last.end = next.end;
+/// Touched pages of all `stretches`, which are sorted; perhaps more: what lies between near ones costs less to see
+/// than to avoid.
+fn read_runs(pagemap: &Pagemap, mut stretches: Vec<Stretch>) -> io::Result<Vec<PageRun>> {
+    stretches.dedup_by(|next, last| {
+        let is_near = next.range.start.saturating_sub(last.range.end) <= NEAR_BYTES;
+        let is_one = is_near && next.backing == last.backing;
+        if is_one {
+            last.range.end = last.range.end.max(next.range.end);
         }
-        is_near
+        is_one
     });
     let mut runs = Vec::new();
-    for range in ranges {
-        pagemap.read_runs(range, &mut runs)?;
+    for Stretch { range, backing } in stretches {
+        pagemap.read_runs_of(range, backing, &mut runs)?;
     }
     Ok(runs)
 }
@@ -276,6 +313,24 @@ mod tests {
     }
 
     #[test]
+    fn only_long_private_memory_is_asked_for_less() {
+        let long = 0..4 * SHORT_BYTES;
+        let backings = |treatment, exclude: &[Range<u64>]| -> Vec<_> {
+            let candidate = Candidate { importance: (true, 0), treatment, range: long.clone() };
+            candidate.stretches(exclude).map(|stretch| (stretch.range, stretch.backing)).collect()
+        };
+        assert_eq!(backings(Treatment::Touched, &[]), [(long.clone(), Backing::Private)]);
+        for treatment in [Treatment::Written, Treatment::Present] {
+            assert_eq!(backings(treatment, &[]), [(long.clone(), Backing::Any)]);
+        }
+        let hole = 4096..2 * SHORT_BYTES;
+        assert_eq!(
+            backings(Treatment::Touched, &[hole]),
+            [(0..4096, Backing::Any), (2 * SHORT_BYTES..long.end, Backing::Private)]
+        );
+    }
+
+    #[test]
     fn mappings_are_treated_by_what_they_are() {
         let mapping = |perms: &str, path: &str| Mapping {
             read: perms.contains('r'),
@@ -299,6 +354,9 @@ mod tests {
         ] {
             let mapping = mapping(perms, path);
             assert_eq!(treatment(&mapping, |m| m.path.starts_with("/lib")), expected, "{perms} {path}");
+            // Where files are not asked for, none may be.
+            assert!(expected != Treatment::Touched || mapping.is_private_memory(), "{perms} {path}");
+            assert!(!mapping.is_private_memory() || !path.starts_with('/'), "{perms} {path}");
         }
     }
 }

@@ -43,6 +43,15 @@ pub enum PageState {
     Swapped,
 }
 
+/// What may be behind the pages of a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backing {
+    Any,
+    /// No file, and nothing shared: what is present is [`PageState::Own`]. Twice as fast, because the kernel need not
+    /// look at each page to know (`pagemap_page_category`, fs/proc/task_mmu.c).
+    Private,
+}
+
 // include/uapi/linux/fs.h
 const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610; // _IOWR('f', 16, struct pm_scan_arg), 96 bytes
 const PAGE_IS_FILE: u64 = 1 << 2;
@@ -106,8 +115,18 @@ impl Pagemap {
 
     /// Appends the runs of touched pages within `range`, in order of address.
     pub fn read_runs(&self, range: Range<u64>, runs: &mut Vec<PageRun>) -> io::Result<()> {
+        self.read_runs_of(range, Backing::Any, runs)
+    }
+
+    /// The same, asking no more than what may be behind the pages.
+    pub fn read_runs_of(
+        &self,
+        range: Range<u64>,
+        backing: Backing,
+        runs: &mut Vec<PageRun>,
+    ) -> io::Result<()> {
         if self.can_scan.load(Ordering::Relaxed) {
-            match self.scan(&range, runs) {
+            match self.scan(&range, backing, runs) {
                 // ENOTTY: an older kernel. EINVAL: one that knows fewer categories.
                 Err(e) if matches!(e.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL)) => {
                     self.can_scan.store(false, Ordering::Relaxed);
@@ -168,7 +187,8 @@ impl Pagemap {
         Ok(!matches!(&exclusive[..], [whole] if whole == run))
     }
 
-    fn scan(&self, range: &Range<u64>, runs: &mut Vec<PageRun>) -> io::Result<()> {
+    fn scan(&self, range: &Range<u64>, backing: Backing, runs: &mut Vec<PageRun>) -> io::Result<()> {
+        let of_file = if backing == Backing::Any { PAGE_IS_FILE } else { 0 };
         let pages = range.end.saturating_sub(range.start).div_ceil(self.page_bytes);
         let room = (pages as usize).clamp(1, REGIONS); // most questions are about one page
         let mut regions = vec![Region::default(); room];
@@ -181,7 +201,7 @@ impl Pagemap {
                 vec: regions.as_mut_ptr() as u64,
                 vec_len: room as u64,
                 category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
-                return_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED | PAGE_IS_FILE | PAGE_IS_PFNZERO,
+                return_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED | PAGE_IS_PFNZERO | of_file,
                 ..Scan::default()
             };
             // SAFETY: `scan` has the layout and the size it states; `vec` is writable for `vec_len` regions.
@@ -288,11 +308,13 @@ mod tests {
         let map = Pagemap::open(std::process::id() as i32).unwrap();
         let start = page.number() * map.page_bytes();
         let expected = PageRun { start, end: start + map.page_bytes(), state: PageState::Own };
-        for can_scan in [true, false] {
+        for (can_scan, backing) in
+            [(true, Backing::Any), (true, Backing::Private), (false, Backing::Any), (false, Backing::Private)]
+        {
             map.can_scan.store(can_scan, Ordering::Relaxed);
             let mut runs = Vec::new();
-            map.read_runs(start..start + map.page_bytes(), &mut runs).unwrap();
-            assert_eq!(runs, [expected], "can_scan {can_scan}");
+            map.read_runs_of(start..start + map.page_bytes(), backing, &mut runs).unwrap();
+            assert_eq!(runs, [expected], "can_scan {can_scan} {backing:?}");
         }
     }
 

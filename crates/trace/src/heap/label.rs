@@ -52,6 +52,7 @@ pub enum Special {
 impl Label {
     pub const UNNAMED: Self = Self(0);
 
+    #[inline]
     pub fn new(part: Part) -> Self {
         let (tag, value) = match part {
             Part::Unnamed => (0, 0),

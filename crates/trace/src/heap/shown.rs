@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{Fold, Graph, KindId, NO_OBJECT, Nature, ObjectId};
+use super::{Fold, Graph, Kind, KindId, NO_OBJECT, Nature, ObjectId};
 
 /// The row of storages that no Python object holds.
 pub const NATIVE_ONLY: &str = "torch storage (held by C++ only)";
@@ -76,17 +76,16 @@ struct Shown<'a> {
 
 impl Shown<'_> {
     fn all(mut self) -> Vec<u32> {
-        let natures: Vec<Nature> = self.graph.kinds.iter().map(|kind| kind.nature).collect();
         // Where no owners are known, dicts are just dicts.
         let owners_known = !(self.graph.edges.label.is_empty() && self.graph.dict_owners.is_empty());
-        let mut shown = Vec::with_capacity(self.graph.len());
-        for object in 0..self.graph.len() as ObjectId {
-            let kind = self.graph.objects.kind[object as usize];
-            shown.push(match natures[kind as usize] {
-                Nature::Dict if owners_known => self.dict(object, kind),
-                _ => self.plain[kind as usize],
-            });
-        }
+        let is_owned = |kind: &Kind| owners_known && kind.nature == Nature::Dict;
+        let plain = self.graph.kinds.iter().zip(self.plain);
+        let known: Vec<Option<u32>> =
+            plain.map(|(kind, plain)| (!is_owned(kind)).then_some(*plain)).collect();
+        let kinds = (0..).zip(&self.graph.objects.kind);
+        let shown =
+            kinds.map(|(object, kind)| known[*kind as usize].unwrap_or_else(|| self.dict(object, *kind)));
+        let mut shown: Vec<u32> = shown.collect();
         let native = self.fold.tellers().iter().filter(|row| row.1 == NO_OBJECT);
         for (storage, _) in native {
             shown[*storage as usize] = self.namer.number(NATIVE_ONLY.into());
