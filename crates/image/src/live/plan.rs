@@ -16,8 +16,8 @@ use crate::residency::{Residency, merged};
 /// The largest `POOL_SIZE` of CPython's allocator: a pool whose last pages were never touched must be found whole.
 const ROUNDING_BYTES: u64 = 16 << 10;
 
-/// Ranges nearer than this are looked at in one go: what lies between may be a buffer that is left out, and an entry of
-/// a page table costs a hundredth of a call.
+/// Ranges nearer than this are looked at in one go. What lies between farther ones may be a buffer that is left out, whose
+/// pages cost more to see than another call.
 const NEAR_BYTES: u64 = 512 << 10;
 
 /// Private memory shorter than this is not worth a question of its own.
