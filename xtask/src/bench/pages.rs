@@ -44,7 +44,7 @@ pub fn run(options: &Options) -> Result<bool> {
     let mut trainings = Vec::new();
     for (kind, steps) in TRAININGS {
         let reading = match workshop.training(kind, steps, &rounds) {
-            Ok(ratios) => json!({"kind": kind, "ratios": ratios}),
+            Ok(read) => json!({"kind": kind, "ratios": read["ratios"], "cpu_ratios": read["cpu_ratios"]}),
             Err(reason) => json!({"kind": kind, "skipped": format!("{reason:#}")}),
         };
         println!("{reading}");
@@ -125,7 +125,7 @@ fn bars(costs: &[Value], trainings: &[Value], reuse: &Value) -> Vec<Bar> {
     add("own memory above 20 MiB, of the target's RSS".into(), memory, Limit::AtMost(0.01), "");
     for training in trainings {
         for way in ["mappings", "split"] {
-            let ratios = ratios(training, way);
+            let ratios = sorted(&training["ratios"][way]);
             let what = format!(
                 "{} training looked at every second, {way}: slower",
                 training["kind"].as_str().unwrap_or("?")
@@ -152,16 +152,30 @@ fn bars(costs: &[Value], trainings: &[Value], reuse: &Value) -> Vec<Bar> {
     bars
 }
 
-fn ratios(training: &Value, way: &str) -> Vec<f64> {
-    let mut ratios: Vec<f64> =
-        training["ratios"][way].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
-    ratios.sort_by(f64::total_cmp);
-    ratios
+fn sorted(numbers: &Value) -> Vec<f64> {
+    let mut numbers: Vec<f64> = numbers.as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers
 }
 
 /// The median.
 fn center(sorted: &[f64]) -> Option<f64> {
     sorted.get(sorted.len() / 2).copied()
+}
+
+/// In which the true median lies with 95 % and more, whatever the distribution: by how many of the numbers lie below it.
+fn interval(sorted: &[f64]) -> Option<(f64, f64)> {
+    let count = sorted.len();
+    // The probability that so many of fair coins show heads.
+    let mut heads = 0.5_f64.powi(i32::try_from(count).ok()?);
+    let (mut below, mut first) = (heads, 0);
+    while below <= 0.025 && first < count / 2 {
+        heads *= (count - first) as f64 / (first + 1) as f64;
+        below += heads;
+        first += 1;
+    }
+    let first = first.checked_sub(1)?;
+    Some((sorted[first], sorted[count - 1 - first]))
 }
 
 fn render(quick: bool, costs: &[Value], trainings: &[Value], reuse: &Value, bars: &[Bar]) -> Result<String> {
@@ -195,20 +209,46 @@ fn render(quick: bool, costs: &[Value], trainings: &[Value], reuse: &Value, bars
             cost["pause_share"].as_f64().unwrap_or(0.0) * 100.0,
         )?;
     }
-    page += "\n## Trainings\n\nTime of the steps, looked at every second, over the time alone; interleaved rounds.\n\n\
-             | training | way | rounds | center | least | most |\n|---|---|---:|---:|---:|---:|\n";
+    page += "\n## Trainings\n\nTime of the steps, looked at every second, over the time alone; interleaved rounds, with the same addresses in each. Processor time \
+             is the training's own: what it waited for is not in it.\n\n\
+             | training | way | rounds | center | 95 % interval of it | least | most | processor time, center |\n\
+             |---|---|---:|---:|---:|---:|---:|---:|\n";
     for training in trainings {
         for way in ["mappings", "split"] {
-            let ratios = ratios(training, way);
+            let ratios = sorted(&training["ratios"][way]);
             let (Some(center), Some(least), Some(most)) = (center(&ratios), ratios.first(), ratios.last())
             else {
-                writeln!(page, "| {} | {way} | – | {} | | |", training["kind"], training["skipped"])?;
+                writeln!(page, "| {} | {way} | – | {} | | | | |", training["kind"], training["skipped"])?;
                 continue;
             };
             let kind = training["kind"].as_str().unwrap_or("?");
-            writeln!(page, "| {kind} | {way} | {} | {center:.3} | {least:.3} | {most:.3} |", ratios.len())?;
+            let interval = interval(&ratios)
+                .map_or_else(|| "too few".to_owned(), |(low, high)| format!("{low:.3} to {high:.3}"));
+            let cpu = self::center(&sorted(&training["cpu_ratios"][way])).unwrap_or(f64::NAN);
+            writeln!(
+                page,
+                "| {kind} | {way} | {} | {center:.3} | {interval} | {least:.3} | {most:.3} | {cpu:.3} |",
+                ratios.len()
+            )?;
         }
     }
     writeln!(page, "\n## Reuse distances\n\n`{reuse}`")?;
     Ok(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_of_a_median_is_that_of_the_tables() {
+        let numbers = |count: u32| (1..=count).map(f64::from).collect::<Vec<f64>>();
+        // Ranks of the distribution-free interval at 95 %, as printed in textbooks of order statistics.
+        for (count, low, high) in
+            [(6, 1.0, 6.0), (9, 2.0, 8.0), (15, 4.0, 12.0), (20, 6.0, 15.0), (25, 8.0, 18.0)]
+        {
+            assert_eq!(interval(&numbers(count)), Some((low, high)), "{count} numbers");
+        }
+        assert_eq!((interval(&numbers(5)), interval(&[])), (None, None));
+    }
 }

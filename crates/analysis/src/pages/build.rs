@@ -261,7 +261,7 @@ fn sum(group: &[&Window]) -> ByWindow {
     let mut sizes: Vec<u64> = group.iter().map(|window| window.wss_bytes).collect();
     sizes.sort_unstable();
     let looks = group.len().max(1) as u64;
-    let written = group.iter().map(|window| window.written_bytes).collect::<Option<Vec<u64>>>();
+    let written: Vec<u64> = group.iter().filter_map(|window| window.written_bytes).collect();
     ByWindow {
         window_s: group.first().map_or(0.0, |window| window.asked_s),
         effective_s: group.iter().map(|window| window.effective_s).sum::<f64>() / looks as f64,
@@ -270,7 +270,7 @@ fn sum(group: &[&Window]) -> ByWindow {
         median_bytes: sizes.get(sizes.len() / 2).copied().unwrap_or(0),
         min_bytes: sizes.first().copied().unwrap_or(0),
         max_bytes: sizes.last().copied().unwrap_or(0),
-        written_mean_bytes: written.map(|written| written.iter().sum::<u64>() / looks),
+        written_mean_bytes: written.iter().sum::<u64>().checked_div(written.len() as u64),
     }
 }
 

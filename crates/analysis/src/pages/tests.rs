@@ -80,6 +80,21 @@ fn chunks_give_working_set_distances_and_cold_bytes() {
 }
 
 #[test]
+fn a_window_without_written_pages_is_unknown_and_not_nothing() {
+    let window = |round, written: Option<Vec<(u64, u64)>>| {
+        look(round, vec![Process { written, ..process(1, vec![span(0, 64, 64)]) }])
+    };
+    let windows = [Some(vec![(0, 8)]), None, Some(vec![(0, 4)]), None, None];
+    let looks = windows.into_iter().zip(0..).map(|(written, round)| window(round, written));
+    let pages = build([about(Unit::Chunk, 64 * PAGE)].into_iter().chain(looks));
+    let told: Vec<Option<u64>> = pages.windows.iter().map(|window| window.written_bytes).collect();
+    assert_eq!(told, [Some(8 * PAGE), None, Some(4 * PAGE), None, None]);
+    assert_eq!(pages.wss_by_window_s[0].written_mean_bytes, Some(6 * PAGE), "of those that are known");
+    let pages = build([about(Unit::Chunk, 64 * PAGE), window(0, None)]);
+    assert_eq!(pages.wss_by_window_s[0].written_mean_bytes, None);
+}
+
+#[test]
 fn shared_pages_of_a_tree_are_bounds() {
     let shared = |pid| Process { shared_bytes: 10 * PAGE, ..process(pid, vec![span(0, 30, 30)]) };
     let pages = build([about(Unit::Mapping, 0), look(0, vec![shared(1), shared(2)])]);

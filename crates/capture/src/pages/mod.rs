@@ -4,6 +4,7 @@
 //! what happened before it. The one invariant: nothing is marked inside a window, and what was written is read before
 //! what was accessed, so that the written is always part of the accessed.
 
+mod allowance;
 mod around;
 mod backend;
 mod choose;
@@ -47,6 +48,8 @@ pub struct PageOptions {
     /// Whether system calls may be made in the target.
     pub may_inject: bool,
     pub written: bool,
+    /// In every window, whatever it costs the target.
+    pub written_always: bool,
     pub pause: bool,
     pub single: bool,
     pub names: bool,
@@ -64,6 +67,7 @@ impl Default for PageOptions {
             chunk_bytes: 256 << 10,
             may_inject: false,
             written: true,
+            written_always: false,
             pause: false,
             single: false,
             names: true,

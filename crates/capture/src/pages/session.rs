@@ -7,6 +7,7 @@ use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::clock::{monotonic_ns, thread_cpu_ns};
 use nilometer_trace::pages::{About, End, Line, Look, Process};
 
+use super::allowance::Allowance;
 use super::backend::Backend;
 use super::choose::Choice;
 use super::guards::Shared;
@@ -57,6 +58,7 @@ pub struct Session<'a> {
     named_at: u64,
     standstill: Option<(Standstill, u64)>,
     stopped_ns: u64,
+    allowance: Allowance,
 }
 
 struct Member {
@@ -95,6 +97,7 @@ impl<'a> Session<'a> {
             named_at: 0,
             standstill: None,
             stopped_ns: 0,
+            allowance: Allowance::new(options.written_always),
         }
     }
 
@@ -115,6 +118,7 @@ impl<'a> Session<'a> {
             let share = format!("{} of {} windows", self.stretched, self.looks);
             self.notes.push(format!("{share} lasted longer than asked: the sweep itself takes that long"));
         }
+        self.notes.extend(self.allowance.note().filter(|_| self.choice.how().is_some()));
         Ok(ended)
     }
 
@@ -187,10 +191,16 @@ impl<'a> Session<'a> {
     fn round(&mut self, round: u32) -> Result<Option<Ended>, Error> {
         let cpu_ns = thread_cpu_ns();
         let before_ns = monotonic_ns();
+        let is_allowed = self.allowance.decide(before_ns.saturating_sub(self.began_ns));
         self.find_members()?;
         self.each(|member| {
             member.backend.mark()?;
-            member.written.as_mut().map_or(Ok(()), Written::mark)
+            let Some(written) = &mut member.written else { return Ok(()) };
+            if is_allowed {
+                return written.mark();
+            }
+            written.rest();
+            Ok(())
         })?;
         self.let_go();
         let mark_ns = before_ns.midpoint(monotonic_ns());
@@ -212,6 +222,8 @@ impl<'a> Session<'a> {
                 return Ok(Some(Ended::Interrupted));
             }
         }
+        self.allowance
+            .spend(self.members.values().filter_map(|member| Some(member.written.as_ref()?.cost())));
         Ok(None)
     }
 
@@ -247,6 +259,7 @@ impl<'a> Session<'a> {
             (self.sink)(&line)?;
         }
         self.looks += 1;
+        self.allowance.count_look();
         Ok((self.sink)(&Line::Look(look))?)
     }
 

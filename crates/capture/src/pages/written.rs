@@ -5,9 +5,11 @@ use std::ops::Range;
 
 use nilometer_kernel::parse::maps::Mapping;
 use nilometer_kernel::read::proc::Proc;
+use nilometer_kernel::sys::clock::thread_cpu_ns;
 use nilometer_kernel::sys::limits::page_bytes;
 use nilometer_kernel::sys::pagemap::Pagemap;
 
+use super::allowance::Cost;
 use super::guards::{Refused, Shared};
 use super::{Error, Filters};
 
@@ -46,6 +48,8 @@ pub(super) struct Written {
     is_off: bool,
     /// Until the next mark.
     is_blind: bool,
+    /// Since the mark.
+    cost: Cost,
 }
 
 /// Mappings that can be written; side by side they are one.
@@ -60,15 +64,28 @@ impl Written {
     pub fn open(pid: i32, how: How, filters: &Filters, guards: Shared) -> Option<Self> {
         let map = Pagemap::open(pid).ok()?;
         let (filters, areas, refused, notes) = (filters.clone(), Vec::new(), Vec::new(), Vec::new());
-        let (is_off, is_blind) = (false, false);
-        Some(Self { pid, how, map, filters, guards, areas, refused, notes, is_off, is_blind })
+        let (is_off, is_blind, cost) = (false, false, Cost::default());
+        Some(Self { pid, how, map, filters, guards, areas, refused, notes, is_off, is_blind, cost })
     }
 
     /// After the accessed bits were cleared, so that what is written is always part of what is accessed.
     pub fn mark(&mut self) -> Result<(), Error> {
+        (self.is_blind, self.cost) = (self.is_off, Cost::default());
         if self.is_off {
             return Ok(());
         }
+        let before_ns = thread_cpu_ns();
+        let marked = self.mark_all();
+        self.cost.cpu_ns += thread_cpu_ns().saturating_sub(before_ns);
+        marked
+    }
+
+    /// Instead of a mark: what is written until the next one is not known.
+    pub fn rest(&mut self) {
+        (self.is_blind, self.cost) = (true, Cost::default());
+    }
+
+    fn mark_all(&mut self) -> Result<(), Error> {
         // Opened anew: it belongs to the memory that a process had when it was opened, and a new program has its own.
         self.map = Pagemap::open(self.pid).map_err(|error| Error::of_io(self.pid, error))?;
         self.areas = self.read_areas()?;
@@ -93,7 +110,14 @@ impl Written {
         if self.is_off || self.is_blind {
             return None;
         }
-        let mut written = Vec::new();
+        let before_ns = thread_cpu_ns();
+        let written = self.read_written();
+        self.cost.cpu_ns += thread_cpu_ns().saturating_sub(before_ns);
+        written
+    }
+
+    fn read_written(&mut self) -> Option<Vec<(u64, u64)>> {
+        let (page, mut written) = (page_bytes(), Vec::new());
         for Area { range, .. } in &self.areas {
             match self.how {
                 How::SoftDirty => self.map.read_soft_dirty(range, &mut written).ok()?,
@@ -101,10 +125,10 @@ impl Written {
                 How::Protect => self.map.scan_written(range, false, &mut written).unwrap_or(()),
             }
         }
+        self.cost.faults = written.iter().map(|run: &Range<u64>| (run.end - run.start) / page).sum();
         if self.how == How::Protect {
             self.find_born(&mut written);
         }
-        let page = page_bytes();
         Some(written.iter().map(|run| (run.start / page, (run.end - run.start) / page)).collect())
     }
 
@@ -172,6 +196,11 @@ impl Written {
                 }
             }
         }
+    }
+
+    /// What this layer took since the mark.
+    pub fn cost(&self) -> Cost {
+        self.cost
     }
 
     pub fn take_notes(&mut self) -> Vec<String> {

@@ -94,8 +94,11 @@ pub struct HowArgs {
     /// No system calls in the target: whole mappings
     #[arg(long, conflicts_with = "split")]
     pub no_inject: bool,
+    /// In which windows to look for written pages
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Often::Cheap)]
+    pub written: Often,
     /// Do not look for written pages
-    #[arg(long)]
+    #[arg(long, conflicts_with = "written")]
     pub no_written: bool,
     /// Do not read the process's memory to name what lies where
     #[arg(long)]
@@ -147,6 +150,14 @@ impl From<Backend> for Way {
             Backend::Mappings => Self::Mappings,
         }
     }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Often {
+    /// In as many as cost the target at most 1 % of its time
+    Cheap,
+    /// In every one
+    Always,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -168,6 +168,37 @@ fn check_written(hot: &Hot, look: &Look, document: &Value, expected: &[u64]) {
     }
 }
 
+/// 16,384 pages that are written all the time cost far more than 1 % of windows of 200 ms.
+#[test]
+fn written_pages_that_cost_the_target_much_are_looked_for_in_some_windows_only() {
+    let mut hot = Hot::start(64 * MIB, "private");
+    let count = 64 * MIB / PAGE;
+    hot.touch(0, count, 1, "w");
+    let options = ["--split", "--single", "--window", "200ms", "--duration", "4s"];
+    let (looks, document) = hot.looks(&Lab::new(), &options);
+    let every: Vec<u64> = (0..count).collect();
+    check_written(&hot, &looks[0], &document, &every);
+    if document["written"].is_null() {
+        return;
+    }
+    let is_known = |look: &Look| own(look, hot.dialogue.pid()).written.is_some();
+    let known = looks.iter().filter(|look| is_known(look)).count();
+    assert!(known >= 2 && known < looks.len(), "{known} of {} windows", looks.len());
+    for (look, window) in looks.iter().zip(document["windows"].as_array().unwrap()) {
+        assert_eq!(hot.touched(look), count, "what is touched is exact in every window");
+        assert_eq!(window["written_bytes"].is_null(), !is_known(look), "{window}");
+        if is_known(look) {
+            check_written(&hot, look, &document, &every);
+        }
+    }
+    let note = format!("looked for in {known} of {} windows", looks.len());
+    assert!(document["notes"].to_string().contains(&note), "{document:#}");
+    let (looks, document) = hot.looks(&Lab::new(), &[&options[..], &["--written", "always"]].concat());
+    looks.iter().for_each(|look| check_written(&hot, look, &document, &every));
+    assert!(!document["notes"].to_string().contains("--written"), "{document:#}");
+    hot.dialogue.end();
+}
+
 #[test]
 fn reads_are_not_written() {
     let mut hot = Hot::start(16 * MIB, "private");

@@ -165,9 +165,22 @@ fn around(pages: &Pages) -> Option<Line> {
 fn written(pages: &Pages) -> String {
     let mean = pages.wss_by_window_s.last().and_then(|by| by.written_mean_bytes);
     match (&pages.written, mean, &pages.written_why_not) {
-        (Some(how), Some(bytes), _) => format!("{} a window ({how})", text::bytes(bytes)),
+        (Some(how), Some(bytes), _) => {
+            format!("{} a window{} ({how})", text::bytes(bytes), of_windows(pages))
+        }
         (_, _, Some(why)) => format!("not seen: {why}"),
         _ => "not seen".into(),
+    }
+}
+
+/// Where written pages were not looked for in every window.
+fn of_windows(pages: &Pages) -> String {
+    let (all, seen) = (pages.windows.iter(), pages.windows.iter().filter(|w| w.written_bytes.is_some()));
+    let (all, seen) = (all.count() as u64, seen.count() as u64);
+    if seen < all {
+        format!(", in {} of {} windows", text::count(seen), text::count(all))
+    } else {
+        String::new()
     }
 }
 

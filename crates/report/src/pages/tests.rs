@@ -49,6 +49,17 @@ fn the_screen_says_what_is_known_and_how() {
 }
 
 #[test]
+fn windows_in_which_nobody_looked_for_written_pages_are_told() {
+    let mut pages = example();
+    pages.windows[1].written_bytes = None;
+    let screen = render(&pages, &STYLE);
+    let all = pages.windows.len();
+    assert!(screen.contains(&format!("a window, in {} of {all} windows (a test)", all - 1)), "{screen}");
+    assert!(screen.contains(" ? "), "unknown, not nothing: {screen}");
+    assert_eq!(json::document(&pages)["windows"][1]["written_bytes"], serde_json::Value::Null);
+}
+
+#[test]
 fn the_document_keeps_its_contract() {
     let document = json::document(&example());
     let schema: serde_json::Value = serde_json::from_str(json::SCHEMA).unwrap();

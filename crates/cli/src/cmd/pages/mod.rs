@@ -20,7 +20,7 @@ use nilometer_trace::pages::{About, Line, PAGES_FILE, write_line};
 use super::{exit, load};
 use crate::args::heap::Switch;
 use crate::args::import::ImportArgs;
-use crate::args::pages::{Backend, PagesArgs};
+use crate::args::pages::{Backend, Often, PagesArgs};
 use crate::talk::{self, Failure};
 use keep::Kept;
 
@@ -153,6 +153,7 @@ fn options(args: &PagesArgs, is_command: bool) -> PageOptions {
         chunk_bytes: how.chunk,
         may_inject: !how.no_inject && (is_command || wants_split),
         written: !how.no_written,
+        written_always: how.written == Often::Always,
         pause: how.pause == Switch::On,
         single: how.single,
         names: !how.no_names,
