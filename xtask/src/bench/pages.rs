@@ -209,7 +209,7 @@ fn render(quick: bool, costs: &[Value], trainings: &[Value], reuse: &Value, bars
             cost["pause_share"].as_f64().unwrap_or(0.0) * 100.0,
         )?;
     }
-    page += "\n## Trainings\n\nTime of the steps, looked at every second, over the time alone; interleaved rounds, with the same addresses in each. Processor time \
+    page += "\n## Trainings\n\nTime of the steps, looked at every second, over the time alone; interleaved rounds, the same addresses within each. Processor time \
              is the training's own: what it waited for is not in it.\n\n\
              | training | way | rounds | center | 95 % interval of it | least | most | processor time, center |\n\
              |---|---|---:|---:|---:|---:|---:|---:|\n";
