@@ -194,7 +194,9 @@ fn written_pages_that_cost_the_target_much_are_looked_for_in_some_windows_only()
     let note = format!("looked for in {known} of {} windows", looks.len());
     assert!(document["notes"].to_string().contains(&note), "{document:#}");
     let (looks, document) = hot.looks(&Lab::new(), &[&options[..], &["--written", "always"]].concat());
-    looks.iter().for_each(|look| check_written(&hot, look, &document, &every));
+    for look in &looks {
+        check_written(&hot, look, &document, &every);
+    }
     assert!(!document["notes"].to_string().contains("--written"), "{document:#}");
     hot.dialogue.end();
 }
