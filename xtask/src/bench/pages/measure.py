@@ -79,8 +79,7 @@ def fixed(command, seed):
     """The command with the same environment and the same addresses in each run of a round, and others in the next.
 
     Where malloc puts what, and with it how often memory is given back and asked for again, is else thrown anew in
-    each run: the training in torch had 310,000 to 940,000 faults, which is a tenth of its time. So they are as many with
-    as without us, but for those that we cause.
+    each run: the training in torch had between 310,000 and 940,000 faults, which is a tenth of its time.
     """
     keep = [f"{name}={os.environ[name]}" for name in ("HOME", "PATH") if name in os.environ]
     return ["env", "-i", *keep, f"PYTHONHASHSEED={seed}", *command]
