@@ -22,7 +22,7 @@ mod workspace;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", about = "Tests, checks and benchmarks of Nilometer")]
@@ -113,52 +113,15 @@ enum Verb {
 #[derive(Debug, Subcommand)]
 enum Bench {
     /// CPU, memory and disk of `nilo run` against mprof and psrecord on the same process trees
-    Sampler(SamplerArgs),
+    Sampler(bench::sampler::Options),
     /// CPU, memory and stall of `nilo heap` against guppy3 and pympler on the same heap
-    Heap {
-        /// One round on the smallest heap: to see that the bench works, not for figures
-        #[arg(long)]
-        quick: bool,
-        /// Folder to write [default: bench/DATE-heap]
-        #[arg(long, value_name = "DIR")]
-        out: Option<PathBuf>,
-    },
+    Heap(bench::heap::Options),
     /// CPU, memory and size of `nilo run --allocs` against memray and heaptrack on the same programs
-    Allocs {
-        /// One round of small sizes: to see that the bench works, not for figures
-        #[arg(long)]
-        quick: bool,
-        /// Interleaved rounds
-        #[arg(long, value_name = "N", default_value_t = 15)]
-        rounds: usize,
-        /// These workloads only: stress-1, stress-2, churn, numpy, sklearn, cnn, transformer
-        #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-        only: Vec<String>,
-        /// Count instructions of a training under callgrind too (some minutes)
-        #[arg(long)]
-        instructions: bool,
-        /// Folder to write [default: bench/DATE-allocs]
-        #[arg(long, value_name = "DIR")]
-        out: Option<PathBuf>,
-    },
+    Allocs(bench::allocs::Options),
     /// CPU of `nilo top` in a terminal, and of metrics while a run is recorded
-    Live {
-        /// One short round: to see that the bench works, not for figures
-        #[arg(long)]
-        quick: bool,
-        /// Folder to write [default: bench/DATE-live]
-        #[arg(long, value_name = "DIR")]
-        out: Option<PathBuf>,
-    },
+    Live(bench::live::Options),
     /// `nilo where` on eight workloads: residual, arrays, malloc and code against truths from inside; time and stop
-    Ledger {
-        /// Small workloads: to see that the bench works, not for figures
-        #[arg(long)]
-        quick: bool,
-        /// Folder to write [default: bench/DATE-ledger]
-        #[arg(long, value_name = "DIR")]
-        out: Option<PathBuf>,
-    },
+    Ledger(bench::ledger::Options),
     /// `nilo pages` on processes of 1 and 10 GiB and on trainings: cost, truth, slow-down; reuse distances a second
     Pages {
         /// Small processes, few rounds: to see that the bench works, not for figures
@@ -169,68 +132,17 @@ enum Bench {
         out: Option<PathBuf>,
     },
     /// A busy training under a thousand censuses: its losses must stay the same, to the last bit
-    Harmless {
-        /// Looks at each training
-        #[arg(long, value_name = "N", default_value_t = 1000)]
-        censuses: u32,
-        /// Folder to write [default: bench/DATE-harmless]
-        #[arg(long, value_name = "DIR")]
-        out: Option<PathBuf>,
-    },
+    Harmless(bench::harmless::Options),
     /// Laws of `nilo sweep` against sizes that were held out, on numpy, torch and scikit-learn; `--find`, verified
-    Sweep {
-        /// One training only
-        #[arg(long)]
-        quick: bool,
-        /// Folder to write [default: bench/DATE-sweep]
-        #[arg(long, value_name = "DIR")]
-        out: Option<PathBuf>,
-    },
+    Sweep(bench::sweep::Options),
     /// A training for hours under `nilo run --heap --allocs`: the recorder must stay as small as it was
-    Soak {
-        /// For so long
-        #[arg(long, value_name = "N", default_value_t = 120)]
-        minutes: u32,
-        /// Folder to write [default: bench/DATE-soak]
-        #[arg(long, value_name = "DIR")]
-        out: Option<PathBuf>,
-    },
+    Soak(bench::soak::Options),
     /// Unchanged code compared with itself: no gate may fail
-    Gate {
-        /// Comparisons
-        #[arg(long, value_name = "N", default_value_t = 100)]
-        comparisons: u32,
-        /// Folder to write [default: bench/DATE-gate]
-        #[arg(long, value_name = "DIR")]
-        out: Option<PathBuf>,
-    },
+    Gate(bench::gate::Options),
     /// The verdict of `nilo leak` on programs with a known truth, and on generated curves
-    Leaks {
-        /// Verdicts on each program
-        #[arg(long, value_name = "N", default_value_t = 5)]
-        rounds: usize,
-        /// These programs only: parts of their names
-        #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-        only: Vec<String>,
-        /// Without mprof and memray
-        #[arg(long)]
-        alone: bool,
-        /// So many programs at a time; those that leave files in memory run by themselves
-        #[arg(long, default_value_t = 1)]
-        jobs: usize,
-        /// Folder to write [default: bench/DATE-leaks]
-        #[arg(long, value_name = "DIR")]
-        out: Option<PathBuf>,
-    },
+    Leaks(bench::leaks::Options),
     /// Time, memory and size of the HTML page of a long run beside memray's, and how fast it answers in a browser
-    Report {
-        /// A short run: to see that the bench works, not for figures
-        #[arg(long)]
-        quick: bool,
-        /// Folder to write [default: bench/DATE-report]
-        #[arg(long, value_name = "DIR")]
-        out: Option<PathBuf>,
-    },
+    Report(bench::report::Options),
     /// A cold release build: wall time, CPU time, crates
     Build {
         /// Folder to write [default: bench/DATE-build]
@@ -243,19 +155,6 @@ enum Bench {
 enum Generate {
     /// Offsets of CPython's structures, from the headers of the interpreters here
     Layouts,
-}
-
-#[derive(Debug, Args)]
-struct SamplerArgs {
-    /// One short round on the small trees: to see that the bench works, not for figures
-    #[arg(long)]
-    quick: bool,
-    /// Measure these samplers only: nilo, mprof, psrecord
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    only: Vec<String>,
-    /// Folder to write [default: bench/DATE-sampler]
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -286,44 +185,24 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
         Verb::Fuzz { only, seconds } => fuzz::run(&only, seconds),
         Verb::Interpreters { offline, build } => interpreters::run(offline, build),
         Verb::Generate { what: Generate::Layouts, check } => layouts::run(check),
-        Verb::Bench { what: Bench::Sampler(args) } => bench::sampler::run(&bench::sampler::Options {
-            quick: args.quick,
-            only: args.only,
-            out: args.out,
-        }),
-        Verb::Bench { what: Bench::Heap { quick, out } } => {
-            bench::heap::run(&bench::heap::Options { quick, out })
-        }
-        Verb::Bench { what: Bench::Allocs { quick, rounds, only, instructions, out } } => {
-            bench::allocs::run(&bench::allocs::Options { quick, rounds, only, instructions, out })
-        }
-        Verb::Bench { what: Bench::Live { quick, out } } => {
-            bench::live::run(&bench::live::Options { quick, out })
-        }
-        Verb::Bench { what: Bench::Ledger { quick, out } } => {
-            bench::ledger::run(&bench::ledger::Options { quick, out })
-        }
-        Verb::Bench { what: Bench::Pages { quick, out } } => {
-            bench::pages::run(&bench::pages::Options { quick, out })
-        }
-        Verb::Bench { what: Bench::Soak { minutes, out } } => {
-            bench::soak::run(&bench::soak::Options { minutes, out })
-        }
-        Verb::Bench { what: Bench::Harmless { censuses, out } } => {
-            bench::harmless::run(&bench::harmless::Options { censuses, out })
-        }
-        Verb::Bench { what: Bench::Sweep { quick, out } } => {
-            bench::sweep::run(&bench::sweep::Options { quick, out })
-        }
-        Verb::Bench { what: Bench::Gate { comparisons, out } } => {
-            bench::gate::run(&bench::gate::Options { comparisons, out })
-        }
-        Verb::Bench { what: Bench::Leaks { rounds, only, alone, jobs, out } } => {
-            bench::leaks::run(&bench::leaks::Options { rounds, only, alone, jobs, out })
-        }
-        Verb::Bench { what: Bench::Report { quick, out } } => {
-            bench::report::run(&bench::report::Options { quick, out })
-        }
-        Verb::Bench { what: Bench::Build { out } } => bench::build::run(out),
+        Verb::Bench { what } => measure(what),
+    }
+}
+
+fn measure(what: Bench) -> anyhow::Result<bool> {
+    match what {
+        Bench::Sampler(options) => bench::sampler::run(&options),
+        Bench::Heap(options) => bench::heap::run(&options),
+        Bench::Allocs(options) => bench::allocs::run(&options),
+        Bench::Live(options) => bench::live::run(&options),
+        Bench::Ledger(options) => bench::ledger::run(&options),
+        Bench::Pages { quick, out } => bench::pages::run(&bench::pages::Options { quick, out }),
+        Bench::Soak(options) => bench::soak::run(&options),
+        Bench::Harmless(options) => bench::harmless::run(&options),
+        Bench::Sweep(options) => bench::sweep::run(&options),
+        Bench::Gate(options) => bench::gate::run(&options),
+        Bench::Leaks(options) => bench::leaks::run(&options),
+        Bench::Report(options) => bench::report::run(&options),
+        Bench::Build { out } => bench::build::run(out),
     }
 }

@@ -20,6 +20,13 @@ pub fn cargo() -> Command {
     command
 }
 
+/// Runs with our own streams; an error unless it exits with 0.
+pub fn succeed(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(())
+}
+
 /// `cargo metadata` of the members alone.
 pub fn read_metadata() -> Result<Value> {
     let output = cargo()
@@ -44,6 +51,17 @@ pub fn cache_folder() -> Result<PathBuf> {
     let cache = xdg.or_else(home).context("neither XDG_CACHE_HOME nor HOME is set")?.join("nilometer");
     fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
     Ok(cache)
+}
+
+/// The interpreter of a virtual environment at `folder`, made if need be, with these packages.
+pub fn install(folder: &Path, packages: &[&str]) -> Result<PathBuf> {
+    let python = folder.join("bin/python");
+    if !python.exists() {
+        succeed(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+    }
+    let mut pip = Command::new(&python);
+    succeed(pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages))?;
+    Ok(python)
 }
 
 /// The interpreter of an environment for tests, made if need be.

@@ -13,6 +13,7 @@ mod workshop;
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::bar::{self, Bar};
@@ -23,14 +24,22 @@ use reading::{Reading, Readings};
 use workload::{ALL, Workload};
 use workshop::Workshop;
 
-/// What `cargo xtask bench allocs` was asked.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub struct Options {
+    /// One round of small sizes: to see that the bench works, not for figures
+    #[arg(long)]
     pub quick: bool,
+    /// Interleaved rounds
+    #[arg(long, value_name = "N", default_value_t = 15)]
     pub rounds: usize,
+    /// These workloads only: stress-1, stress-2, churn, numpy, sklearn, cnn, transformer
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Count instructions under callgrind too: some minutes more.
+    /// Count instructions of a training under callgrind too (some minutes)
+    #[arg(long)]
     pub instructions: bool,
+    /// Folder to write [default: bench/DATE-allocs]
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 

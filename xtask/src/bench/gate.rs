@@ -5,16 +5,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::bar::{self, Bar, Limit, render_bars};
 use super::{machine, write_folder};
-use crate::workspace;
+use crate::workspace::{self, succeed};
 
-/// What `cargo xtask bench gate` was asked.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub struct Options {
+    /// Comparisons
+    #[arg(long, value_name = "N", default_value_t = 100)]
     pub comparisons: u32,
+    /// Folder to write [default: bench/DATE-gate]
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
@@ -100,8 +104,7 @@ struct Workshop {
 impl Workshop {
     fn open() -> Result<Self> {
         // The memory of a target does not depend on how nilo was built.
-        let built = workspace::cargo().args(["build", "--locked"]).status()?;
-        ensure!(built.success(), "the build failed");
+        succeed(workspace::cargo().args(["build", "--locked"]))?;
         Ok(Self {
             nilo: workspace::read_target_dir()?.join("debug/nilo"),
             python: workspace::environment("science")?,

@@ -8,16 +8,20 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::bar::{self, Bar, Limit, render_bars};
 use super::{machine, write_folder};
-use crate::workspace;
+use crate::workspace::{self, succeed};
 
-/// What `cargo xtask bench harmless` was asked.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub struct Options {
+    /// Looks at each training
+    #[arg(long, value_name = "N", default_value_t = 1000)]
     pub censuses: u32,
+    /// Folder to write [default: bench/DATE-harmless]
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
@@ -42,8 +46,7 @@ pub fn run(options: &Options) -> Result<bool> {
     let target = workspace::read_target_dir()?;
     let program = target.join("bench-trainer.py");
     std::fs::write(&program, include_str!("harmless/trainer.py"))?;
-    let built = workspace::cargo().args(["build", "--release", "--locked"]).status()?;
-    ensure!(built.success(), "the build failed");
+    succeed(workspace::cargo().args(["build", "--release", "--locked"]))?;
     let nilo = target.join("release/nilo");
     let cache = workspace::cache_folder()?;
     let environments = [

@@ -10,18 +10,22 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::bar::{self, Bar, Limit};
 use super::{machine, write_folder};
-use crate::workspace;
+use crate::workspace::{self, succeed};
 use reading::{Look, Reading};
 use target::Target;
 
-/// What `cargo xtask bench heap` was asked.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub struct Options {
+    /// One round on the smallest heap: to see that the bench works, not for figures
+    #[arg(long)]
     pub quick: bool,
+    /// Folder to write [default: bench/DATE-heap]
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
@@ -78,24 +82,13 @@ impl Workshop {
         std::fs::write(folder.join("workload.py"), include_str!("heap/workload.py"))?;
         std::fs::write(folder.join("cost.py"), include_str!("heap/cost.py"))?;
         let venv = workspace::cache_folder()?.join("bench-heap-venv");
-        let workshop = Self { nilo: target.join("release/nilo"), python: venv.join("bin/python"), folder };
         succeed(workspace::cargo().args(["build", "--release", "--locked"]))?;
-        if !workshop.python.exists() {
-            succeed(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-        }
-        let mut pip = Command::new(&workshop.python);
-        succeed(pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(PACKAGES))?;
-        Ok(workshop)
+        let python = workspace::install(&venv, PACKAGES)?;
+        Ok(Self { nilo: target.join("release/nilo"), python, folder })
     }
 
     fn versions(&self) -> Result<Vec<String>> {
-        let nilo = machine::read_output(&self.nilo, &["--version"])?;
-        let python = machine::read_output(&self.python, &["--version"])?;
-        let packages = PACKAGES.iter().map(|package| package.replace("==", " "));
-        Ok([format!("{nilo} (commit {})", machine::read_commit()), python]
-            .into_iter()
-            .chain(packages)
-            .collect())
+        machine::read_versions(&self.nilo, &self.python, PACKAGES)
     }
 
     fn measure(&self, look: Look, per_mille: u32, round: usize) -> Result<Reading> {
@@ -152,12 +145,6 @@ impl Workshop {
         let cost = talk.lines().last().context("no cost was told")?;
         Ok((serde_json::from_str(cost)?, serde_json::from_slice(&output.stdout)?))
     }
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
-    ensure!(status.success(), "{command:?} failed");
-    Ok(())
 }
 
 /// The largest scale that was measured is judged; the small ones show that cost grows with the heap and not faster.

@@ -8,29 +8,36 @@ mod peer;
 mod program;
 mod reading;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::bar::{self, Bar, Limit};
 use super::{machine, write_folder};
-use crate::workspace;
+use crate::workspace::{self, succeed};
 use peer::Peer;
 use program::Program;
 use reading::{Outcome, Reading};
 
-/// What `cargo xtask bench leaks` was asked.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub struct Options {
+    /// Verdicts on each program
+    #[arg(long, value_name = "N", default_value_t = 5)]
     pub rounds: usize,
-    /// Programs whose name contains one of these; all without.
+    /// These programs only: parts of their names
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Without mprof and memray.
+    /// Without mprof and memray
+    #[arg(long)]
     pub alone: bool,
-    /// So many programs at a time: they wait most of theirs.
+    /// So many programs at a time; those that leave files in memory run by themselves
+    #[arg(long, default_value_t = 1)]
     pub jobs: usize,
+    /// Folder to write [default: bench/DATE-leaks]
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
@@ -116,7 +123,6 @@ struct Workshop {
     folder: PathBuf,
     venv: PathBuf,
     torch: PathBuf,
-    alone: bool,
 }
 
 impl Workshop {
@@ -138,25 +144,15 @@ impl Workshop {
         let folder = target.join("bench-leaks");
         std::fs::create_dir_all(&folder)?;
         let cache = workspace::cache_folder()?;
-        let workshop = Self {
+        let venv = cache.join("bench-leaks-venv");
+        workspace::install(&venv, if alone { &PACKAGES[..1] } else { PACKAGES })?;
+        Ok(Self {
             nilo: target.join("release/nilo"),
             hold_out: target.join("release/examples/hold_out"),
             folder,
-            venv: cache.join("bench-leaks-venv"),
+            venv,
             torch: cache.join("envs/torch-2.15/bin/python"),
-            alone,
-        };
-        workshop.make_venv()?;
-        Ok(workshop)
-    }
-
-    fn make_venv(&self) -> Result<()> {
-        if !self.venv.join("bin/python").exists() {
-            succeed(Command::new("python3").args(["-m", "venv"]).arg(&self.venv))?;
-        }
-        let packages = if self.alone { &PACKAGES[..1] } else { PACKAGES };
-        let mut pip = Command::new(self.venv.join("bin/python"));
-        succeed(pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages))
+        })
     }
 
     fn programs(&self, only: &[String]) -> Result<Vec<Program>> {
@@ -214,21 +210,6 @@ impl Workshop {
     }
 
     fn versions(&self) -> Result<Vec<String>> {
-        let nilo = machine::read_output(&self.nilo, &["--version"])?;
-        let python = machine::read_output(self.venv.join("bin/python"), &["--version"])?;
-        let packages = PACKAGES.iter().map(|package| package.replace("==", " "));
-        Ok([format!("{nilo} (commit {})", machine::read_commit()), python]
-            .into_iter()
-            .chain(packages)
-            .collect())
+        machine::read_versions(&self.nilo, &self.venv.join("bin/python"), PACKAGES)
     }
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let program = Path::new(command.get_program()).display().to_string();
-    ensure!(
-        command.status().with_context(|| format!("cannot start {program}"))?.success(),
-        "{program} failed"
-    );
-    Ok(())
 }

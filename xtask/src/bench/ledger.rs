@@ -8,17 +8,20 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::bar::{self, Bar, Limit, render_bars};
 use super::{machine, write_folder};
-use crate::workspace;
+use crate::workspace::{self, succeed};
 
-/// What `cargo xtask bench ledger` was asked.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub struct Options {
-    /// Small workloads only.
+    /// Small workloads: to see that the bench works, not for figures
+    #[arg(long)]
     pub quick: bool,
+    /// Folder to write [default: bench/DATE-ledger]
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
@@ -86,12 +89,9 @@ impl Workshop {
         std::fs::write(folder.join("measure.py"), include_str!("ledger/measure.py"))?;
         std::fs::write(folder.join("threads.c"), include_str!("ledger/threads.c"))?;
         succeed(workspace::cargo().args(["build", "--release", "--locked", "-p", "nilometer"]))?;
-        let compiled = Command::new("cc")
-            .args(["-O1", "-pthread", "-o"])
-            .arg(folder.join("threads"))
-            .arg(folder.join("threads.c"))
-            .status()?;
-        ensure!(compiled.success(), "cc failed");
+        let mut cc = Command::new("cc");
+        cc.args(["-O1", "-pthread", "-o"]).args([folder.join("threads"), folder.join("threads.c")]);
+        succeed(&mut cc)?;
         let packages = workspace::cache_folder()?.join("bench-ledger-venv");
         Ok(Self { nilo: target.join("release/nilo"), folder, packages })
     }
@@ -101,20 +101,10 @@ impl Workshop {
         let python = match environment {
             Environment::C => return Ok(vec![self.folder.join("threads")]),
             Environment::System => "python3".into(),
-            Environment::Packages => self.packages()?,
+            Environment::Packages => workspace::install(&self.packages, PACKAGES)?,
             Environment::Torch => torch()?,
         };
         Ok(vec![python, self.folder.join("workload.py"), case.into(), scale.into()])
-    }
-
-    fn packages(&self) -> Result<PathBuf> {
-        let python = self.packages.join("bin/python");
-        if !python.exists() {
-            succeed(Command::new("python3").args(["-m", "venv"]).arg(&self.packages))?;
-        }
-        let mut pip = Command::new(&python);
-        succeed(pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(PACKAGES))?;
-        Ok(python)
     }
 
     fn measure(&self, case: &str, command: &[PathBuf]) -> Result<Value> {
@@ -134,12 +124,6 @@ impl Workshop {
 /// The newest of the environments that the tests make.
 fn torch() -> Result<PathBuf> {
     Ok(workspace::environment("torch-2.15")?.into())
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
-    ensure!(status.success(), "{command:?} failed");
-    Ok(())
 }
 
 /// The worst of all cases is judged.

@@ -7,16 +7,20 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::bar::{self, Bar, Limit, render_bars};
 use super::{machine, write_folder};
-use crate::workspace;
+use crate::workspace::{self, succeed};
 
-/// What `cargo xtask bench live` was asked.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub struct Options {
+    /// One short round: to see that the bench works, not for figures
+    #[arg(long)]
     pub quick: bool,
+    /// Folder to write [default: bench/DATE-live]
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
@@ -37,8 +41,7 @@ const ROUNDS: usize = 3;
 pub fn run(options: &Options) -> Result<bool> {
     let target = workspace::read_target_dir()?;
     let (nilo, script) = (target.join("release/nilo"), target.join("bench-live.py"));
-    let built = workspace::cargo().args(["build", "--release", "--locked"]).status()?;
-    ensure!(built.success(), "nilo cannot be built");
+    succeed(workspace::cargo().args(["build", "--release", "--locked"]))?;
     std::fs::write(&script, include_str!("live/measure.py"))?;
     let (rounds, window_s) = if options.quick { (1, 3) } else { (ROUNDS, WINDOW_S) };
     let mut readings = Vec::new();

@@ -57,6 +57,14 @@ pub fn read_commit() -> String {
     text.map_or_else(|| "unknown".to_owned(), |text| String::from_utf8_lossy(&text).trim().to_owned())
 }
 
+/// `nilo` with the commit, the interpreter, and the packages (`NAME==VERSION`) that were installed for it.
+pub fn read_versions(nilo: &Path, python: &Path, packages: &[&str]) -> Result<Vec<String>> {
+    let nilo = format!("{} (commit {})", read_output(nilo, &["--version"])?, read_commit());
+    let python = read_output(python, &["--version"])?;
+    let packages = packages.iter().map(|package| package.replace("==", " "));
+    Ok([nilo, python].into_iter().chain(packages).collect())
+}
+
 /// A field `name: N kB` of a kernel file.
 pub fn read_kib(path: impl AsRef<Path>, name: &str) -> Result<u64> {
     let value = read_field(&path, name)?;

@@ -6,15 +6,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::bar::{Bar, Limit, all_hold, render_bars};
 use super::{machine, write_folder};
+use crate::workspace::succeed;
 use crate::{test, workspace};
 
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub struct Options {
+    /// A short run: to see that the bench works, not for figures
+    #[arg(long)]
     pub quick: bool,
+    /// Folder to write [default: bench/DATE-report]
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
@@ -217,13 +223,6 @@ fn measure(what: &str, words: &[&std::ffi::OsStr], page: &Path) -> Result<Readin
     let page_bytes = fs::metadata(page).with_context(|| format!("no {}", page.display()))?.len();
     println!("{what}: {wall_s:.2} s");
     Ok(Reading { what: what.to_owned(), wall_s, cpu_s, peak_bytes, page_bytes })
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let status =
-        command.status().with_context(|| format!("cannot start {}", command.get_program().display()))?;
-    ensure!(status.success(), "{} failed", command.get_program().display());
-    Ok(())
 }
 
 fn render(readings: &[Reading], browser: &Value, bars: &[Bar], quick: bool) -> Result<String> {

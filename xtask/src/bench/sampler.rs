@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::bar::{self, Bar};
@@ -22,11 +23,16 @@ use reading::Reading;
 use tool::Tool;
 use workshop::Workshop;
 
-/// What `cargo xtask bench sampler` was asked.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub struct Options {
+    /// One short round on the small trees: to see that the bench works, not for figures
+    #[arg(long)]
     pub quick: bool,
+    /// Measure these samplers only: nilo, mprof, psrecord
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub only: Vec<String>,
+    /// Folder to write [default: bench/DATE-sampler]
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 

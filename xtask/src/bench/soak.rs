@@ -7,16 +7,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::bar::{self, Bar, Limit, render_bars};
 use super::{machine, process, write_folder};
-use crate::workspace;
+use crate::workspace::{self, succeed};
 
-/// What `cargo xtask bench soak` was asked.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub struct Options {
+    /// For so long
+    #[arg(long, value_name = "N", default_value_t = 120)]
     pub minutes: u32,
+    /// Folder to write [default: bench/DATE-soak]
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
@@ -69,8 +73,7 @@ struct Workshop {
 impl Workshop {
     /// The binary is copied, so that a soak goes on while the tree is built again.
     fn open() -> Result<Self> {
-        let built = workspace::cargo().args(["build", "--release", "--locked"]).status()?;
-        ensure!(built.success(), "nilo cannot be built");
+        succeed(workspace::cargo().args(["build", "--release", "--locked"]))?;
         let folder = tempfile::tempdir()?;
         let (nilo, program) = (folder.path().join("nilo"), folder.path().join("training.py"));
         fs::copy(workspace::read_target_dir()?.join("release/nilo"), &nilo)?;

@@ -8,18 +8,21 @@ mod page;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::bar::{self, Bar, Limit};
 use super::{machine, write_folder};
-use crate::workspace;
+use crate::workspace::{self, succeed};
 
-/// What `cargo xtask bench sweep` was asked.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub struct Options {
-    /// Fewer trainings.
+    /// One training only
+    #[arg(long)]
     pub quick: bool,
+    /// Folder to write [default: bench/DATE-sweep]
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
@@ -167,8 +170,7 @@ struct Workshop {
 impl Workshop {
     fn open() -> Result<Self> {
         // The memory of a target does not depend on how nilo was built.
-        let built = workspace::cargo().args(["build", "--locked"]).status()?;
-        ensure!(built.success(), "the build failed");
+        succeed(workspace::cargo().args(["build", "--locked"]))?;
         Ok(Self { nilo: workspace::read_target_dir()?.join("debug/nilo"), folder: tempfile::tempdir()? })
     }
 

@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 
 use super::package::{BUSYBOX, PYTHON};
+use crate::workspace::succeed;
 use crate::{test, workspace};
 
 const INIT: &str = include_str!("../../guest/init.sh");
@@ -138,11 +139,4 @@ fn pack(root: &Path, archive: &Path) -> Result<PathBuf> {
     shell.args(["-c", r#"find . | cpio --quiet -o -H newc -R 0:0 -O "$0""#]).arg(archive).current_dir(root);
     succeed(&mut shell)?;
     Ok(archive.to_owned())
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let program = command.get_program().to_owned();
-    let status = command.status().with_context(|| format!("cannot start {}", program.display()))?;
-    ensure!(status.success(), "{}: {status}", program.display());
-    Ok(())
 }

@@ -9,9 +9,9 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use super::workshop::{self, Workshop};
+use super::workshop::Workshop;
 use crate::bench::bar::{Bar, Limit};
-use crate::workspace;
+use crate::workspace::{self, succeed};
 
 const RUNS: usize = 200;
 /// The program's turns; at `INTERVAL` some hundred samples of it.
@@ -53,7 +53,7 @@ pub fn measure(workshop: &Workshop) -> Result<Known> {
 fn build(workshop: &Workshop) -> Result<PathBuf> {
     let program = workshop.folder.join("known");
     let source = workspace::root().join("crates/cli/tests/programs/allocs_known.c");
-    workshop::succeed(Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(source))?;
+    succeed(Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(source))?;
     Ok(program)
 }
 

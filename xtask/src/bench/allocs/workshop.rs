@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::reading::Reading;
 use super::workload::{Tool, Workload};
 use crate::bench::machine;
-use crate::workspace;
+use crate::workspace::{self, succeed};
 
 const PACKAGES: &[&str] = &["numpy==2.3.5", "scikit-learn==1.9.1", "memray==1.20.0"];
 const TORCH: &str = "torch-2.15";
@@ -139,12 +139,6 @@ impl Workshop {
 fn exists(program: &str) -> bool {
     let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     found.is_ok()
-}
-
-pub fn succeed(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
-    ensure!(status.success(), "{command:?} failed");
-    Ok(())
 }
 
 /// A record of an earlier round; usually there is one.

@@ -14,7 +14,7 @@ use super::reading::Reading;
 use super::tool::{self, Tool, Window, Yield};
 use super::{Cell, Plan};
 use crate::bench::{machine, process};
-use crate::workspace;
+use crate::workspace::{self, succeed};
 
 const TREE_SOURCE: &str = include_str!("tree.c");
 const PACKAGES: &[&str] = &["memory_profiler==0.61.0", "psrecord==1.4", "psutil==7.2.2"];
@@ -52,7 +52,7 @@ impl Workshop {
             succeed(workspace::cargo().args(["build", "--release", "--locked"]))?;
         }
         if workshop.has_others {
-            workshop.install_others()?;
+            workspace::install(&workshop.venv, PACKAGES)?;
         }
         Ok(workshop)
     }
@@ -61,14 +61,6 @@ impl Workshop {
         let source = self.folder.join("tree.c");
         fs::write(&source, TREE_SOURCE)?;
         succeed(Command::new("cc").args(["-O2", "-Wall", "-Wextra", "-o"]).arg(&self.tree).arg(&source))
-    }
-
-    fn install_others(&self) -> Result<()> {
-        if !self.venv_program("python").exists() {
-            succeed(Command::new("python3").args(["-m", "venv"]).arg(&self.venv))?;
-        }
-        let mut pip = Command::new(self.venv_program("python"));
-        succeed(pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(PACKAGES))
     }
 
     pub fn venv_program(&self, name: &str) -> PathBuf {
@@ -231,11 +223,4 @@ impl Drop for Sampler {
         drop(self.child.stdin.take());
         self.child.kill().and_then(|()| self.child.wait().map(drop)).ok();
     }
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let program = command.get_program().to_owned();
-    let status = command.status().with_context(|| format!("cannot start {}", program.display()))?;
-    ensure!(status.success(), "{} failed ({status})", program.display());
-    Ok(())
 }
