@@ -37,6 +37,12 @@ pub fn stdout_style() -> Style {
     style(std::io::stdout().is_terminal())
 }
 
+/// The same, as wide as asked.
+pub fn stdout_style_of(width: Option<u16>) -> Style {
+    let style = stdout_style();
+    Style { width: width.map_or(style.width, usize::from), ..style }
+}
+
 /// How to draw on standard error.
 pub fn stderr_style() -> Style {
     style(std::io::stderr().is_terminal())
@@ -72,6 +78,11 @@ impl Failure {
         let hint = self.hint.as_ref().map_or_else(String::new, |hint| format!("\nhint: {}\n", escape(hint)));
         talk(&format!("nilo: {}\n{hint}", escape(&sentence(&self.error))));
         ExitCode::from(self.code)
+    }
+
+    /// With another exit code than [`exit::OURS`].
+    pub fn exiting(self, code: u8) -> Self {
+        Self { code, ..self }
     }
 
     pub fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -44,8 +44,7 @@ pub fn report(args: &ReportArgs, path: &Path) -> Result<ExitCode, Failure> {
     if args.json {
         write_json(&model)?;
     } else {
-        let mut style = talk::stdout_style();
-        style.width = args.width.map_or(style.width, usize::from);
+        let style = talk::stdout_style_of(args.width);
         let run = args.run.clone().unwrap_or_else(|| load::short_path(path));
         let page = Page { style: &style, run: &run, full: args.allocations.full };
         talk::data(&nilometer_report::allocs::render(&model, &page));
@@ -109,7 +108,7 @@ pub fn read(path: &Path) -> Result<Read, Failure> {
 
 fn nothing(path: &Path) -> Failure {
     let run = load::short_path(path);
-    let mut failure = Failure::from(anyhow!("{run} has no allocations: it was recorded without --allocs"));
-    failure.code = exit::NOT_AVAILABLE;
-    failure.hint("record them:  nilo run --allocs -- python train.py")
+    Failure::from(anyhow!("{run} has no allocations: it was recorded without --allocs"))
+        .exiting(exit::NOT_AVAILABLE)
+        .hint("record them:  nilo run --allocs -- python train.py")
 }

@@ -69,12 +69,10 @@ fn find_python(path: Option<&OsStr>) -> Result<PathBuf, Failure> {
         std::fs::metadata(file).is_ok_and(|there| there.is_file() && there.permissions().mode() & 0o111 != 0)
     };
     let directories = path.into_iter().flat_map(std::env::split_paths);
-    directories.map(|directory| directory.join(PYTHON)).find(is_program).ok_or_else(|| Failure {
-        code: exit::NOT_FOUND,
-        error: anyhow!("the demo needs python3, and there is none on PATH"),
-        hint: Some(
-            "install it (nothing else is needed):  apt install python3   or   dnf install python3".into(),
-        ),
+    directories.map(|directory| directory.join(PYTHON)).find(is_program).ok_or_else(|| {
+        Failure::from(anyhow!("the demo needs python3, and there is none on PATH"))
+            .exiting(exit::NOT_FOUND)
+            .hint("install it (nothing else is needed):  apt install python3   or   dnf install python3")
     })
 }
 

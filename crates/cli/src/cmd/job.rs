@@ -127,9 +127,9 @@ pub fn choose(path: &Path, rank: Option<u64>) -> Result<PathBuf, Failure> {
         None => worth_a_look(path)?,
     };
     let Some(run) = runs.iter().find(|it| it.rank == wanted) else {
-        let mut failure = Failure::from(anyhow!("{named} has no rank {wanted}; it has {}", listed(&runs)));
-        failure.code = exit::USAGE;
-        return Err(failure.hint(format!("see them all:  nilo report {named}")));
+        return Err(Failure::from(anyhow!("{named} has no rank {wanted}; it has {}", listed(&runs)))
+            .exiting(exit::USAGE)
+            .hint(format!("see them all:  nilo report {named}")));
     };
     if let Some(why) = why {
         talk::say(&format!("using rank {wanted} of {named}, {why}; there are {} (--rank N)", listed(&runs)));

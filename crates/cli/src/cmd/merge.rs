@@ -20,11 +20,9 @@ pub fn run(args: &MergeArgs) -> Result<ExitCode, Failure> {
     nilometer_kernel::sys::signals::restore_sigpipe();
     let path = load::resolve_any(args.job.as_deref())?;
     if !job::is_one(&path) {
-        let mut failure = Failure::from(anyhow!("{} is one run, no job of ranks", load::short_path(&path)));
-        failure.code = exit::USAGE;
-        return Err(
-            failure.hint(format!("its tables:  nilo export {} --format parquet", load::short_path(&path)))
-        );
+        return Err(Failure::from(anyhow!("{} is one run, no job of ranks", load::short_path(&path)))
+            .exiting(exit::USAGE)
+            .hint(format!("its tables:  nilo export {} --format parquet", load::short_path(&path))));
     }
     let (found, parts) = job::read_parts(&path)?;
     if parts.is_empty() {

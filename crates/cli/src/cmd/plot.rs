@@ -52,9 +52,7 @@ fn format(path: &Path) -> Result<Format, Failure> {
         Some("pdf") => Ok(Format::Pdf),
         _ => {
             let sentence = anyhow!("{} ends in none of .svg, .png, .pdf", path.display());
-            let mut failure = Failure::from(sentence).hint("nilo plot -o run.svg");
-            failure.code = exit::USAGE;
-            Err(failure)
+            Err(Failure::from(sentence).exiting(exit::USAGE).hint("nilo plot -o run.svg"))
         }
     }
 }
@@ -73,12 +71,9 @@ fn draw(args: &PlotArgs) -> Result<Scene, Failure> {
         (PlotView::Run, many) if many.len() > 1 => several(args, many, size),
         (PlotView::System, [path]) => machine(path, size),
         (_, [path]) => single(args, path, size),
-        _ => {
-            let mut failure = Failure::from(anyhow!("this view shows one run, not {}", paths.len()))
-                .hint("several runs on one chart:  nilo plot --view run A B -o both.svg");
-            failure.code = exit::USAGE;
-            Err(failure)
-        }
+        _ => Err(Failure::from(anyhow!("this view shows one run, not {}", paths.len()))
+            .exiting(exit::USAGE)
+            .hint("several runs on one chart:  nilo plot --view run A B -o both.svg")),
     }
 }
 
@@ -229,10 +224,9 @@ fn ranks(args: &PlotArgs, size: Size) -> Result<Scene, Failure> {
 /// Curves by step and by time, then the parts that changed.
 fn compared(args: &PlotArgs, size: Size) -> Result<Scene, Failure> {
     let [base, other] = args.runs.as_slice() else {
-        let mut failure = Failure::from(anyhow!("this view shows two sides, not {}", args.runs.len()))
-            .hint("nilo plot base.nilo new.nilo --view compare -o changed.svg");
-        failure.code = exit::USAGE;
-        return Err(failure);
+        return Err(Failure::from(anyhow!("this view shows two sides, not {}", args.runs.len()))
+            .exiting(exit::USAGE)
+            .hint("nilo plot base.nilo new.nilo --view compare -o changed.svg"));
     };
     let mut comparison = compare(&sides::side(base)?, &[sides::side(other)?], &[]);
     if args.redact {
@@ -249,7 +243,5 @@ fn compared(args: &PlotArgs, size: Size) -> Result<Scene, Failure> {
 
 /// The view is there, its data is not.
 fn nothing(why: &str, command: &str) -> Failure {
-    let mut failure = Failure::from(anyhow!("nothing to draw: {why}")).hint(command.to_owned());
-    failure.code = exit::NOT_AVAILABLE;
-    failure
+    Failure::from(anyhow!("nothing to draw: {why}")).exiting(exit::NOT_AVAILABLE).hint(command)
 }

@@ -26,8 +26,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     if args.json {
         talk::data(&format!("{:#}\n", nilometer_report::json::report(&run)));
     } else {
-        let mut style = talk::stdout_style();
-        style.width = args.width.map_or(style.width, usize::from);
+        let style = talk::stdout_style_of(args.width);
         talk::data(&nilometer_report::term::report(&run, &style));
     }
     Ok(ExitCode::SUCCESS)
@@ -39,8 +38,7 @@ fn of_job(args: &ReportArgs, path: &Path) -> Result<ExitCode, Failure> {
     if args.json {
         talk::data(&format!("{:#}\n", rank::json(&job)));
     } else {
-        let mut style = talk::stdout_style();
-        style.width = args.width.map_or(style.width, usize::from);
+        let style = talk::stdout_style_of(args.width);
         talk::data(&rank::render(&job, &style));
     }
     Ok(ExitCode::SUCCESS)

@@ -22,7 +22,7 @@ pub fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
     let verb = args.verb.as_deref().unwrap_or_default();
     let Some(page) = pages.iter().find(|page| page.verb == verb) else {
         let failure = Failure::from(anyhow!("there is no verb {verb}")).hint("all verbs:  nilo --help");
-        return Err(Failure { code: exit::USAGE, ..failure });
+        return Err(failure.exiting(exit::USAGE));
     };
     write(&page.text)
 }

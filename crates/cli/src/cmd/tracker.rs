@@ -7,16 +7,14 @@ use nilometer_capture::control::private_directory;
 use nilometer_capture::relay::Steps;
 use nilometer_embed::Unpacked;
 
-use super::exit;
 use crate::talk::Failure;
 
 /// Puts it into the first place where programs may be loaded from and no separator is in the path, else into memory.
 pub fn unpack() -> Result<Unpacked, Failure> {
     let folders: Vec<PathBuf> = candidates().collect();
     let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
-    nilometer_embed::unpack_somewhere(&folders).map_err(|error| Failure {
-        code: exit::OURS,
-        ..Failure::from(anyhow!("the tracker cannot be unpacked: {error}"))
+    nilometer_embed::unpack_somewhere(&folders).map_err(|error| {
+        Failure::from(anyhow!("the tracker cannot be unpacked: {error}"))
             .hint("set XDG_CACHE_HOME to a directory of yours, or leave --allocs out")
     })
 }
@@ -28,9 +26,8 @@ pub fn unpack_hook(steps: Option<&Steps>) -> Result<Option<PathBuf>, Failure> {
     }
     let folders: Vec<PathBuf> = candidates().collect();
     let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
-    nilometer_embed::unpack_hook(&folders).map(Some).map_err(|error| Failure {
-        code: exit::OURS,
-        ..Failure::from(anyhow!("the hook for Python cannot be unpacked: {error}"))
+    nilometer_embed::unpack_hook(&folders).map(Some).map_err(|error| {
+        Failure::from(anyhow!("the hook for Python cannot be unpacked: {error}"))
             .hint("set XDG_CACHE_HOME to a directory of yours, or read steps from the output: --steps 'step (\\d+)'")
     })
 }

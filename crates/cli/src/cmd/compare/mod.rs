@@ -40,9 +40,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
 }
 
 fn usage(words: &str) -> Failure {
-    let mut failure = Failure::from(anyhow::anyhow!(words.to_owned()));
-    failure.code = exit::USAGE;
-    failure.hint("nilo compare --help")
+    Failure::from(anyhow::anyhow!(words.to_owned())).exiting(exit::USAGE).hint("nilo compare --help")
 }
 
 /// What a word stands for.

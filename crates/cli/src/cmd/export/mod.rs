@@ -144,9 +144,9 @@ fn export_parquet(args: &ExportArgs, path: &Path) -> Result<Ending, Failure> {
 }
 
 fn no_json() -> Failure {
-    let mut failure = Failure::from(anyhow!("allocations are not exported as json"));
-    failure.code = exit::USAGE;
-    failure.hint("as JSON:  nilo report RUN --allocs --json --top all")
+    Failure::from(anyhow!("allocations are not exported as json"))
+        .exiting(exit::USAGE)
+        .hint("as JSON:  nilo report RUN --allocs --json --top all")
 }
 
 /// All ranks of a job: one partition each.

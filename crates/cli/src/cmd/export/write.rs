@@ -151,7 +151,7 @@ fn categories(read: &allocs::Read) -> Result<Allocs, Failure> {
 
 fn no_samples(job: &Job<'_>) -> Failure {
     let run = load::short_path(job.run);
-    let mut failure = Failure::from(anyhow!("{run} has no steps, and no sample fell into the run"));
-    failure.code = exit::NOT_AVAILABLE;
-    failure.hint("sample more often:  nilo run --interval 10ms -- python train.py")
+    Failure::from(anyhow!("{run} has no steps, and no sample fell into the run"))
+        .exiting(exit::NOT_AVAILABLE)
+        .hint("sample more often:  nilo run --interval 10ms -- python train.py")
 }

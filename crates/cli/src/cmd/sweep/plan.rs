@@ -45,9 +45,7 @@ pub struct Plan {
 
 /// A mistake of the person at the terminal.
 pub fn usage(words: impl Into<String>) -> Failure {
-    let mut failure = Failure::from(anyhow!(words.into()));
-    failure.code = exit::USAGE;
-    failure.hint("nilo sweep --help")
+    Failure::from(anyhow!(words.into())).exiting(exit::USAGE).hint("nilo sweep --help")
 }
 
 impl Plan {

@@ -65,9 +65,8 @@ pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
 }
 
 fn no_terminal(target: Option<&str>) -> Failure {
-    let mut failure = Failure::from(anyhow!("nilo top needs a terminal, for its screen and its keys"));
-    failure.code = exit::NOT_AVAILABLE;
-    failure.hint(match target {
+    let failure = Failure::from(anyhow!("nilo top needs a terminal, for its screen and its keys"));
+    failure.exiting(exit::NOT_AVAILABLE).hint(match target {
         None => "my Python processes as a list:  nilo".to_owned(),
         Some(pid) if pid.parse::<i32>().is_ok() => format!("nilo attach {pid} --duration 10s"),
         Some(run) => format!("nilo report {run}"),
