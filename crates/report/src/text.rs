@@ -42,6 +42,15 @@ pub fn percent(share: f64) -> String {
     if percent != 0.0 && percent.abs() < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
+/// As a shell takes it for one word.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.into();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// Control characters, and those that reorder or hide text, become visible: a hostile process name
 /// must not drive the terminal.
 pub fn escape(text: &str) -> String {
@@ -145,5 +154,12 @@ mod tests {
     #[test]
     fn ascii_has_a_look_alike_for_our_signs() {
         assert_eq!(ascii("8 × a ± 1 → b… é"), "8 x a +- 1 -> b... ?");
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("a.heap"), "a.heap");
+        assert_eq!(quoted("m.cache['x'][3]"), r"'m.cache['\''x'\''][3]'");
+        assert_eq!(quoted(""), "''");
     }
 }

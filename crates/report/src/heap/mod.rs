@@ -17,8 +17,6 @@ use nilometer_analysis::heap::model::{
     Arrays, Cycles, Diff, Links, Of, Paths, Retainers, Stack, Sum, Summary, Table,
 };
 
-pub use next::quoted;
-
 use crate::Style;
 
 /// How a screen is drawn, and the words that would give it again.

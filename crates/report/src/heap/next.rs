@@ -4,6 +4,7 @@ use nilometer_analysis::heap::model::{Direction, Path, Table};
 
 use super::Page;
 use crate::layout::{Style, Tone};
+use crate::text::quoted;
 
 /// The last line of a screen; nothing where there is no next command.
 pub(super) fn line(command: &str, style: &Style) -> String {
@@ -46,25 +47,4 @@ pub(super) fn after_links(direction: Direction, address: Option<&str>, page: &Pa
 
 pub(super) fn after_objects(address: Option<&str>, page: &Page) -> String {
     address.map_or_else(String::new, |address| format!("nilo heap paths {} {address}", page.target))
-}
-
-/// As a shell takes it for one word.
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.into();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        assert_eq!(quoted("a.heap"), "a.heap");
-        assert_eq!(quoted("m.cache['x'][3]"), r"'m.cache['\''x'\''][3]'");
-        assert_eq!(quoted(""), "''");
-    }
 }

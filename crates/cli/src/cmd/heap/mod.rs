@@ -18,7 +18,8 @@ use nilometer_analysis::heap::model::Table;
 use nilometer_analysis::heap::{self, Grouping, Heap};
 use nilometer_capture::census::Detail;
 use nilometer_report::heap::json::Document;
-use nilometer_report::heap::{self as screen, Page, heapy, json, muppy, quoted};
+use nilometer_report::heap::{self as screen, Page, heapy, json, muppy};
+use nilometer_report::text::quoted;
 use nilometer_trace::heap::Graph;
 
 use crate::args::heap::{

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nilometer_analysis::heap::model::{By, Order};
 use nilometer_analysis::heap::{self, Error, Filter, Grouping, Heap, Set};
-use nilometer_report::heap::quoted;
+use nilometer_report::text::quoted;
 use nilometer_trace::heap::Graph;
 
 use crate::args::heap::{Grouping as Word, SelectionArgs, Sort, TableFormat};

@@ -1,6 +1,7 @@
 //! A parameter set put into the command: `{batch}`, `{env:NAME}`, and variables of the run.
 
 use nilometer_analysis::sweep::space::Point;
+use nilometer_report::text::quoted;
 
 /// The variable that a parameter `threads` sets where the command does not name it: torch, MKL, `OpenBLAS` and
 /// `OpenMP` programs all read it.
@@ -67,15 +68,6 @@ fn word_with(word: &str, params: &Point, environment: &[(String, String)]) -> Re
 pub fn shell_line(instance: &Instance) -> String {
     let variables = instance.environment.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
     variables.chain(instance.argv.iter().map(|word| quoted(word))).collect::<Vec<_>>().join(" ")
-}
-
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 #[cfg(test)]

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, anyhow};
+use nilometer_report::text::quoted;
 
 use super::{Ended, Ground, Task, memory_bytes};
 use crate::cmd::child::Runner;
 use crate::cmd::sweep::kept;
 use crate::cmd::sweep::place::write_private;
-use crate::cmd::sweep::substitute::quoted;
 use crate::talk::{self, Failure};
 
 const SCRIPT: &str = ".array.sh";
