@@ -3,7 +3,7 @@
 use nilometer_analysis::Run;
 use nilometer_analysis::heap::model::Sum;
 use nilometer_analysis::model::{
-    About, EstimatedSteps, Event, GrowthClass, GrowthUnit, Process, Series, Step,
+    About, EstimatedSteps, Event, GrowthClass, GrowthUnit, Note, Process, Series, Step,
 };
 
 use crate::chart::Chart;
@@ -230,15 +230,21 @@ fn events(run: &Run, style: &Style) -> String {
     if run.events.is_empty() && run.notes.is_empty() {
         return String::new();
     }
-    let note = |note: &nilometer_analysis::model::Note| (note.at_s, format!("note: {}", note.text));
-    let event = |event: &Event| (event.at_s, event.text.clone());
-    let mut rows: Vec<(f64, String)> =
-        run.events.iter().map(event).chain(run.notes.iter().map(note)).collect();
-    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let rows = events_and_notes(run);
     let omitted = run.events_omitted + rows.len().saturating_sub(EVENT_ROWS) as u64;
     let lines = rows.iter().take(EVENT_ROWS).map(|(at_s, sentence)| event_line(*at_s, sentence, style));
     let more = (omitted > 0).then(|| format!("{:>EVENT_INDENT$}{} more\n", "", text::count(omitted)));
     title("Events", style) + &lines.collect::<String>() + &more.unwrap_or_default()
+}
+
+/// In the order of time, for the terminal and for the page.
+pub(crate) fn events_and_notes(run: &Run) -> Vec<(f64, String)> {
+    let note = |note: &Note| (note.at_s, format!("note: {}", note.text));
+    let event = |event: &Event| (event.at_s, event.text.clone());
+    let mut told: Vec<(f64, String)> =
+        run.events.iter().map(event).chain(run.notes.iter().map(note)).collect();
+    told.sort_by(|a, b| a.0.total_cmp(&b.0));
+    told
 }
 
 fn event_line(at_s: f64, sentence: &str, style: &Style) -> String {

@@ -4,7 +4,7 @@ use nilometer_analysis::allocs::model::{Allocs, Category, Site};
 
 use super::Page;
 use super::markup::{self, Markup};
-use super::view::{Badge, View, figure};
+use super::view::{Badge, View, figure, findings};
 use crate::plot;
 use crate::stacks::Stacks;
 use crate::text;
@@ -38,12 +38,7 @@ pub(super) fn view(page: &Page<'_>, stacks: Option<&Stacks>) -> View {
 
 /// Live, cumulative and temporary bytes are different numbers and stay apart.
 fn figures(allocs: &Allocs) -> Markup {
-    let pair = |line: &crate::layout::Line| -> Markup {
-        let pair = [Markup::tagged("dt", &[], line.label), Markup::tagged("dd", &[], &line.text)];
-        pair.into_iter().collect()
-    };
-    let lines = crate::allocs::lines(allocs);
-    Markup::element("dl", &[("class", "findings")], lines.iter().skip(1).map(pair).collect())
+    findings(crate::allocs::lines(allocs).iter().skip(1))
 }
 
 fn innermost(site: &Site) -> String {

@@ -5,7 +5,7 @@ use nilometer_analysis::leak::model::{Class, Place, StepsFrom};
 
 use super::Page;
 use super::markup::{self, Markup};
-use super::view::{Badge, View, figure};
+use super::view::{Badge, View, figure, findings};
 use crate::leak::{lines, place_sentence};
 use crate::plot;
 use crate::text;
@@ -25,16 +25,10 @@ pub(super) fn view(page: &Page<'_>) -> View {
         (_, StepsFrom::Nothing) => Badge::Estimated("by time, no steps were marked".into()),
     };
     let rest = told.iter().skip(1).filter(|line| !matches!(line.label, "where" | "" | "saved"));
-    let findings: Markup = rest
-        .map(|line| {
-            let pair = [Markup::tagged("dt", &[], line.label), Markup::tagged("dd", &[], &line.text)];
-            pair.into_iter().collect::<Markup>()
-        })
-        .collect();
     let body = [
         figure("chart-leak", plot::leak(page.run, leak, plot::SIZE).as_ref()),
         places(leak),
-        Markup::element("dl", &[("class", "findings")], findings),
+        findings(rest),
         evidence(leak),
     ];
     View { id: "leak", question: QUESTION, sentence, badge, body: body.into_iter().collect() }

@@ -57,10 +57,6 @@ impl Markup {
         self.0.push_str(&other.0);
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -2,7 +2,7 @@
 
 use super::Page;
 use super::markup::Markup;
-use super::view::{Badge, View};
+use super::view::{Badge, View, findings};
 use crate::term::method_lines;
 
 const QUESTION: &str = "How was it measured, and what did that cost?";
@@ -24,16 +24,11 @@ pub(super) fn view(page: &Page<'_>) -> View {
         "it holds command lines, paths and the host's name: --redact leaves them out"
     };
     lines.push(crate::layout::Line::new("sharing", kept.to_owned()));
-    let pair = |line: &crate::layout::Line| -> Markup {
-        let pair = [Markup::tagged("dt", &[], line.label), Markup::tagged("dd", &[], &line.text)];
-        pair.into_iter().collect()
-    };
-    let list = Markup::element("dl", &[("class", "findings")], lines.iter().map(pair).collect());
     let export = format!("nilo export {} --format csv", page.name());
     let data = [
         Markup::element("p", &[("id", "download")], Markup::default()),
         Markup::element("p", &[("class", "how")], Markup::tagged("code", &[], &export)),
     ];
-    let body = std::iter::once(list).chain(data).collect();
+    let body = std::iter::once(findings(&lines)).chain(data).collect();
     View { id: "method", question: QUESTION, sentence, badge: Badge::Measured, body }
 }

@@ -9,7 +9,7 @@ mod document;
 mod heap;
 mod leak;
 mod ledger;
-pub mod markup;
+pub(crate) mod markup;
 mod method;
 mod pages;
 mod rank;

@@ -4,7 +4,7 @@ use nilometer_analysis::pages::model::{Pages, Window};
 
 use super::Page;
 use super::markup::{self, Markup};
-use super::view::{Badge, View, figure};
+use super::view::{Badge, View, figure, findings};
 use crate::pages::{lines, sentence};
 use crate::plot;
 use crate::text;
@@ -22,18 +22,11 @@ pub(super) fn view(page: &Page<'_>) -> View {
         return view;
     };
     let badge = if pages.exact { Badge::Measured } else { Badge::Estimated(pages.backend.clone()) };
-    let findings: Markup = lines(pages)
-        .iter()
-        .map(|line| {
-            let pair = [Markup::tagged("dt", &[], line.label), Markup::tagged("dd", &[], &line.text)];
-            pair.into_iter().collect::<Markup>()
-        })
-        .collect();
     let body = [
         figure("chart-pages", plot::heat(pages, plot::SIZE).as_ref()),
         figure("chart-wss", plot::working_set(pages, plot::SIZE).as_ref()),
         misses(pages),
-        Markup::element("dl", &[("class", "findings")], findings),
+        findings(&lines(pages)),
         owners(pages),
         windows(pages),
     ];

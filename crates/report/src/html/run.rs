@@ -7,6 +7,7 @@ use super::markup::{self, Markup};
 use super::view::{Badge, View, figure};
 use crate::plot;
 use crate::sentence;
+use crate::term::events_and_notes;
 use crate::text;
 
 const QUESTION: &str = "How high did memory rise, and when?";
@@ -107,13 +108,8 @@ fn steps(run: &Run) -> Option<Markup> {
 }
 
 fn events(run: &Run) -> Option<Markup> {
-    let event = |event: &nilometer_analysis::model::Event| (event.at_s, event.text.clone());
-    let note = |note: &nilometer_analysis::model::Note| (note.at_s, format!("note: {}", note.text));
-    let mut all: Vec<(f64, String)> =
-        run.events.iter().map(event).chain(run.notes.iter().map(note)).collect();
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let rows: Vec<Vec<String>> =
-        all.into_iter().take(EVENTS).map(|(at_s, text)| vec![text::duration(at_s), text]).collect();
+    let told = events_and_notes(run).into_iter().take(EVENTS);
+    let rows: Vec<Vec<String>> = told.map(|(at_s, text)| vec![text::duration(at_s), text]).collect();
     (!rows.is_empty()).then(|| markup::table(&["at", "what"], &rows, 1))
 }
 

@@ -4,7 +4,7 @@ use nilometer_analysis::sweep::model::Sweep;
 
 use super::Page;
 use super::markup::{self, Markup};
-use super::view::{Badge, View, figure};
+use super::view::{Badge, View, figure, findings};
 use crate::plot;
 use crate::sweep::{cells, group_lines, heads, part};
 
@@ -34,16 +34,9 @@ pub(super) fn view(page: &Page<'_>) -> View {
     let rows: Vec<Vec<String>> = cells(sweep);
     let heads = heads(sweep);
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let findings: Markup = lines
-        .iter()
-        .map(|line| {
-            let pair = [Markup::tagged("dt", &[], line.label), Markup::tagged("dd", &[], &line.text)];
-            pair.into_iter().collect::<Markup>()
-        })
-        .collect();
     let body = [
         figure("chart-sweep", plot::sweep(sweep, plot::SIZE).as_ref()),
-        Markup::element("dl", &[("class", "findings")], findings),
+        findings(&lines),
         markup::table(&heads, &rows, heads.len().saturating_sub(1)),
         parts(sweep),
     ];

@@ -1,6 +1,7 @@
 //! One view of a page: its question, the sentence that answers it, how that is known, and what is drawn.
 
 use super::markup::Markup;
+use crate::layout::Line;
 
 /// How an answer is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,4 +63,13 @@ impl Badge {
 pub(super) fn figure(id: &'static str, scene: Option<&crate::scene::Scene>) -> Markup {
     let picture = scene.map(Markup::picture).unwrap_or_default();
     Markup::element("figure", &[("id", id)], picture)
+}
+
+/// A label and a sentence each.
+pub(super) fn findings<'a>(lines: impl IntoIterator<Item = &'a Line>) -> Markup {
+    let pair = |line: &Line| -> Markup {
+        let pair = [Markup::tagged("dt", &[], line.label), Markup::tagged("dd", &[], &line.text)];
+        pair.into_iter().collect()
+    };
+    Markup::element("dl", &[("class", "findings")], lines.into_iter().map(pair).collect())
 }
