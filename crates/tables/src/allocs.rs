@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::Path;
 
-use nilometer_analysis::allocs::model::{FrameKind, Site};
+use nilometer_analysis::allocs::model::Site;
 use nilometer_analysis::allocs::{Options, each_stack};
 use nilometer_trace::allocs::{self, ALLOCS_FILE, Recording};
 use nilometer_trace::symbols::{self, Symbols};
 
 use crate::Error;
+use crate::csv::quoted;
 
 /// The columns of numbers, in order.
 pub(crate) const NUMBERS: [&str; 8] = [
@@ -71,16 +72,7 @@ pub(crate) fn row(site: &Site) -> Row {
 
 /// Outermost first, separated by semicolons.
 fn folded(site: &Site) -> String {
-    let frames = site.stack.iter().rev().map(|frame| {
-        let place = match (&frame.file, frame.line, &frame.library) {
-            _ if frame.kind == FrameKind::Note => String::new(),
-            (Some(file), Some(line), _) => format!(" ({file}:{line})"),
-            (_, _, Some(library)) => format!(" [{library}]"),
-            _ => String::new(),
-        };
-        format!("{}{place}", frame.function).replace(';', ",")
-    });
-    frames.collect::<Vec<_>>().join(";")
+    site.stack.iter().rev().map(|frame| frame.folded()).collect::<Vec<_>>().join(";")
 }
 
 /// Writes one line per stack. `out` should be buffered.
@@ -107,14 +99,6 @@ fn csv_line(row: &Row) -> String {
     let texts = [Some(&row.function), row.file.as_ref()].map(|text| quoted(text.map_or("", |text| text)));
     let library = quoted(row.library.as_deref().unwrap_or(""));
     format!("{},{line},{library},{numbers},{growth},{}\n", texts.join(","), quoted(&row.stack))
-}
-
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! offered: shared pages would be counted once per process; the tree's interval is the honest number.
 
 use std::{
+    borrow::Cow,
     io::{self, Write},
     path::Path,
 };
@@ -145,11 +146,15 @@ fn write_number(out: &mut dyn Write, value: Option<u64>) -> io::Result<()> {
     }
 }
 
-/// Quoted where RFC 4180 wants it.
 fn write_text(out: &mut dyn Write, text: &str) -> io::Result<()> {
+    write!(out, ",{}", quoted(text))
+}
+
+/// Quoted where RFC 4180 wants it.
+pub(crate) fn quoted(text: &str) -> Cow<'_, str> {
     if text.contains(['"', ',', '\n', '\r']) {
-        write!(out, ",\"{}\"", text.replace('"', "\"\""))
+        Cow::Owned(format!("\"{}\"", text.replace('"', "\"\"")))
     } else {
-        write!(out, ",{text}")
+        Cow::Borrowed(text)
     }
 }

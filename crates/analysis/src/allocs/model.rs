@@ -243,6 +243,19 @@ pub struct Frame {
     pub inlined: bool,
 }
 
+impl Frame {
+    /// Its name and place in a folded stack: semicolons separate frames there, and names lose theirs.
+    pub fn folded(&self) -> String {
+        let place = match (&self.file, self.line, &self.library) {
+            _ if self.kind == FrameKind::Note => String::new(),
+            (Some(file), Some(line), _) => format!(" ({file}:{line})"),
+            (_, _, Some(library)) => format!(" [{library}]"),
+            _ => String::new(),
+        };
+        format!("{}{place}", self.function).replace(';', ",")
+    }
+}
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FrameKind {

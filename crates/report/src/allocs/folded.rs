@@ -1,6 +1,6 @@
 //! Folded stacks, one line each: `outermost;…;innermost BYTES`, as flame graph programs read them.
 
-use nilometer_analysis::allocs::model::{Frame, FrameKind, Site};
+use nilometer_analysis::allocs::model::{Frame, Site};
 
 /// One line; `None` where there is nothing to draw.
 pub fn line(site: &Site, value: f64) -> Option<String> {
@@ -12,19 +12,15 @@ pub fn line(site: &Site, value: f64) -> Option<String> {
     Some(format!("{} {value:.0}\n", frames.join(";")))
 }
 
-/// Semicolons separate frames and line ends separate stacks: names lose theirs.
+/// Line ends separate stacks: names lose theirs.
 pub(crate) fn frame(frame: &Frame) -> String {
-    let place = match (&frame.file, frame.line, &frame.library) {
-        _ if frame.kind == FrameKind::Note => String::new(),
-        (Some(file), Some(line), _) => format!(" ({file}:{line})"),
-        (_, _, Some(library)) => format!(" [{library}]"),
-        _ => String::new(),
-    };
-    format!("{}{place}", frame.function).replace([';', '\n', '\r'], ",")
+    frame.folded().replace(['\n', '\r'], ",")
 }
 
 #[cfg(test)]
 mod tests {
+    use nilometer_analysis::allocs::model::FrameKind;
+
     use super::*;
 
     #[test]
