@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A linter runs nothing: it gets a placeholder, which `library_state` tells.
+/// A linter runs nothing: it gets a placeholder, which `is_placeholder` tells.
 fn is_only_checked() -> bool {
     println!("cargo::rerun-if-env-changed=CLIPPY_ARGS");
     env::var_os("CLIPPY_ARGS").is_some()

@@ -26,7 +26,7 @@ impl Moment {
     }
 
     /// Upper bound since the tick before.
-    pub(crate) fn spike_high(&self) -> u64 {
+    fn spike_high(&self) -> u64 {
         self.high.saturating_add(self.together.above_sum).max(self.together.rose_to)
     }
 

@@ -1,7 +1,7 @@
 //! The tracker's bytes and the hook for Pythons, and their way back to files that a command can load.
 //!
 //! Not for: deciding when to preload. The one invariant: a file that [`unpack`] leaves holds exactly
-//! [`library`], belongs to this user, and cannot be written by anybody.
+//! the shared library, belongs to this user, and cannot be written by anybody.
 
 mod hook;
 mod memory;
@@ -16,15 +16,11 @@ use std::path::{Path, PathBuf};
 pub use hook::unpack_hook;
 pub use obstacle::{Obstacle, read_obstacle};
 
+/// The shared library; empty in builds that were only checked.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tracker.so"));
 
-/// The shared library; empty in builds that were only checked.
-pub fn library() -> &'static [u8] {
-    LIBRARY
-}
-
 /// True if this build has no tracker in it.
-pub fn is_placeholder() -> bool {
+fn is_placeholder() -> bool {
     LIBRARY.is_empty()
 }
 
@@ -259,6 +255,6 @@ mod tests {
 
     #[test]
     fn the_library_is_an_elf_file_or_nothing() {
-        assert!(is_placeholder() || library().starts_with(b"\x7fELF"));
+        assert!(is_placeholder() || LIBRARY.starts_with(b"\x7fELF"));
     }
 }

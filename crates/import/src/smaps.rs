@@ -137,7 +137,7 @@ fn process(seen_ns: u64) -> Process {
 }
 
 /// `7f..-7f.. rw-p 00000000 00:00 0 [heap]`: is it shared?
-pub(crate) fn parse_mapping(line: &str) -> Option<bool> {
+fn parse_mapping(line: &str) -> Option<bool> {
     let mut words = line.split_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
     let permissions = words.next()?;

@@ -80,10 +80,6 @@ impl Collector {
         })
     }
 
-    pub fn url(&self) -> &str {
-        &self.url
-    }
-
     /// Sends until the end. What is told then: how many pushes failed, and why the last one.
     pub(crate) fn tell(&self, slot: &Slot) -> Vec<String> {
         let agent: Agent = Agent::config_builder()

@@ -11,8 +11,8 @@
 
 mod candidate;
 mod solve;
-pub mod student;
-pub mod term;
+pub(crate) mod student;
+mod term;
 
 #[cfg(test)]
 mod tests;

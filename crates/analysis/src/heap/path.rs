@@ -205,7 +205,7 @@ fn name_anchor(heap: &Heap<'_>, anchor: &Anchor, segments: &mut Vec<Segment>) ->
 }
 
 /// `Out`, `In`, `_`, `__`, `___`, `_17`, `_i`, `_i17`, `_ih`, `_oh`, `_dh`.
-pub(super) fn is_notebook_name(name: &str) -> bool {
+fn is_notebook_name(name: &str) -> bool {
     let number = name.strip_prefix('_').map(|rest| rest.strip_prefix('i').unwrap_or(rest));
     let numbered = number.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()));
     numbered || ["Out", "In", "_", "__", "___", "_i", "_ii", "_iii", "_ih", "_oh", "_dh"].contains(&name)

@@ -289,7 +289,7 @@ pub(super) fn attribute(heap: &Heap<'_>, object: ObjectId, name: &str) -> Option
     in_self.or(in_dict)
 }
 
-pub(super) fn own_dict(heap: &Heap<'_>, object: ObjectId) -> Option<ObjectId> {
+fn own_dict(heap: &Heap<'_>, object: ObjectId) -> Option<ObjectId> {
     labelled(heap.graph(), object, |part| *part == Part::Special(nilometer_trace::heap::Special::Dict))
 }
 

@@ -4,24 +4,13 @@ use nilometer_trace::heap::{
     Edges, Graph, GraphBuilder, Holder, Kind, KindId, Label, Nature, ObjectId, Objects, Part, Root, Special,
 };
 
-/// `SplitMix64`: the same on every machine.
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit.max(1)
-    }
-}
+use crate::random::Random;
 
 /// Nodes of one kind, edges between any, labels of every sort, one root in eight objects.
 pub(super) fn random(objects: usize, edges: usize, seed: u64) -> Graph {
     let pairs: Vec<(u32, u32)> = {
-        let mut random = Random(seed);
-        let mut any = || random.below(objects as u64) as u32;
+        let mut random = Random::new(seed);
+        let mut any = || random.below(objects) as u32;
         (0..edges).map(|_| (any(), any())).collect()
     };
     let roots: Vec<u32> = (0..objects as u32).step_by(8).collect();

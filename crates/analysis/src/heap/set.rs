@@ -7,6 +7,7 @@ use nilometer_trace::heap::ObjectId;
 pub struct Set {
     /// Increasing.
     pub(crate) ids: Vec<ObjectId>,
+    /// How it came about, in words.
     pub(crate) selection: Vec<String>,
 }
 
@@ -32,10 +33,5 @@ impl Set {
 
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
-    }
-
-    /// How it came about, in words.
-    pub fn selection(&self) -> &[String] {
-        &self.selection
     }
 }

@@ -22,7 +22,6 @@ mod verdict;
 pub use collect::LeakBuilder;
 pub use model::Leak;
 pub use place::{Snapshot, add_holders};
-pub use repeat::{TwoLooks, two_looks};
 pub use site::{Line, add_sites};
 pub use verdict::verdict;
 

@@ -161,15 +161,15 @@ impl Repeated {
 
 /// Two looks at the machine around several runs: what each left, and how much of that may be others' doing.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct TwoLooks {
-    pub per_run: f64,
-    pub ci95: [f64; 2],
+pub(crate) struct TwoLooks {
+    pub(crate) per_run: f64,
+    pub(crate) ci95: [f64; 2],
     /// The difference is far above what a machine does by itself.
-    pub certain: bool,
+    pub(crate) certain: bool,
 }
 
 /// From memory in use before and after, in bytes.
-pub fn two_looks(before: f64, after: f64, runs: u64) -> Option<TwoLooks> {
+pub(crate) fn two_looks(before: f64, after: f64, runs: u64) -> Option<TwoLooks> {
     let runs = Some(runs).filter(|runs| *runs > 0)? as f64;
     let per_run = (after - before) / runs;
     let half = 1.96 * USUAL_NOISE / runs;

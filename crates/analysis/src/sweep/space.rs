@@ -199,7 +199,7 @@ fn some_of(all: usize, wanted: usize, seed: u64) -> BTreeSet<usize> {
 }
 
 /// By the mean rank of the numbers: no point comes after one that is at least as large everywhere.
-pub fn smallest_first(points: &mut [Point]) {
+fn smallest_first(points: &mut [Point]) {
     let ranks = |name: &str| -> Vec<f64> {
         let mut values: Vec<f64> = points.iter().filter_map(|point| number(point, name)).collect();
         values.sort_by(f64::total_cmp);

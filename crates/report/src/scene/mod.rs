@@ -97,7 +97,7 @@ impl Shape {
 }
 
 /// About how wide a text is.
-pub(crate) fn text_width(text: &str, size: f64) -> f64 {
+fn text_width(text: &str, size: f64) -> f64 {
     unicode_width::UnicodeWidthStr::width(text) as f64 * size * LETTER
 }
 
