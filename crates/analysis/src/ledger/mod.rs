@@ -6,7 +6,7 @@ pub mod run;
 
 use serde::Serialize;
 
-pub use nilometer_trace::heap::{Pause, PauseMode};
+pub use nilometer_trace::heap::PauseMode;
 pub use nilometer_trace::ledger::{
     Badge, Ledger, Library, Line, Malloc, Method, Named, Part, PythonHeap, Unshared,
 };
