@@ -47,8 +47,8 @@ pub enum PageState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backing {
     Any,
-    /// No file, and nothing shared: what is present is [`PageState::Own`]. Twice as fast, because the kernel need not
-    /// look at each page to know (`pagemap_page_category`, fs/proc/task_mmu.c).
+    /// No file, and nothing shared: what is present is [`PageState::Own`]. Faster, because the kernel need not
+    /// look at each page to know (`pagemap_page_category`, `fs/proc/task_mmu.c`).
     Private,
 }
 
