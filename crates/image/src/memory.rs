@@ -20,10 +20,6 @@ pub trait Memory {
         read_array(self, address).map(u8::from_le_bytes)
     }
 
-    fn u16(&self, address: u64) -> Option<u16> {
-        read_array(self, address).map(u16::from_le_bytes)
-    }
-
     fn u32(&self, address: u64) -> Option<u32> {
         read_array(self, address).map(u32::from_le_bytes)
     }

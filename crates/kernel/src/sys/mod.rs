@@ -25,7 +25,6 @@ pub mod sentinel;
 pub mod signals;
 pub mod slate;
 pub mod stop;
-pub mod terminal;
 mod traced;
 pub mod trial;
 pub mod urgent;

@@ -194,12 +194,6 @@ pub fn ignore_sigpipe() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
-/// The name of a signal (`SIGTERM`), for messages.
-pub fn name(signal: i32) -> String {
-    nix::sys::signal::Signal::try_from(signal)
-        .map_or_else(|_| format!("signal {signal}"), |s| s.as_str().to_owned())
-}
-
 /// The raw descriptor, for poll sets that are built once.
 pub fn raw(fd: &impl AsFd) -> i32 {
     fd.as_fd().as_raw_fd()
