@@ -12,7 +12,7 @@ use nilometer_kernel::sys::limits::{own_usage, page_bytes, ticks_per_s};
 use nilometer_kernel::sys::lock::Lock;
 use nilometer_kernel::sys::process::own_pid;
 use nilometer_kernel::sys::slate::Slate;
-use nilometer_trace::log::{Dropped, LogWriter, Slots};
+use nilometer_trace::log::{LogWriter, Slots};
 use nilometer_trace::record::{
     Bounds, Cost, End, Event, EventKind, Exit, Header, Phase, ProcessSample, Record,
 };
@@ -344,10 +344,6 @@ impl Recorder {
     /// When the last tick was, by the wall clock.
     pub fn last_tick_realtime_ns(&self) -> u64 {
         self.last_tick_ns.saturating_add_signed(self.clock_offset_ns)
-    }
-
-    pub fn dropped(&self) -> Dropped {
-        self.log.dropped()
     }
 
     /// Our own cost so far; `helpers` is the memory of our other processes.

@@ -5,7 +5,6 @@ use nilometer_trace::record::Role;
 /// What can be read of a process when it appears or becomes another program.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence<'a> {
-    pub pid: i32,
     pub parent_pid: i32,
     pub is_direct_child: bool,
     pub comm: &'a str,

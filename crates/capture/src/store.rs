@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nilometer_trace::TickRef;
-use nilometer_trace::log::{Dropped, LogWriter};
+use nilometer_trace::log::LogWriter;
 use nilometer_trace::record::{End, Record, Tick};
 
 /// Takes records in their order. What cannot be kept is counted, and told in the report.
@@ -14,7 +14,6 @@ pub trait Store: fmt::Debug + Send {
     /// What the ceiling of a recording is about.
     fn log_bytes(&self) -> u64;
     fn written_bytes(&self) -> u64;
-    fn dropped(&self) -> Dropped;
     fn finish(self: Box<Self>, end: End);
 }
 
@@ -33,10 +32,6 @@ impl Store for LogWriter {
 
     fn written_bytes(&self) -> u64 {
         LogWriter::written_bytes(self)
-    }
-
-    fn dropped(&self) -> Dropped {
-        LogWriter::dropped(self)
     }
 
     fn finish(self: Box<Self>, end: End) {
@@ -75,10 +70,6 @@ impl Store for Waiting {
 
     fn written_bytes(&self) -> u64 {
         0
-    }
-
-    fn dropped(&self) -> Dropped {
-        Dropped::default()
     }
 
     fn finish(self: Box<Self>, end: End) {

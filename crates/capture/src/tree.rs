@@ -287,7 +287,6 @@ impl Tree {
         let comm = member.comm.to_text();
         let parent = self.members.iter().find(|m| m.pid == member.parent_pid);
         member.role = role::tell(&Evidence {
-            pid: member.pid,
             parent_pid: member.parent_pid,
             is_direct_child: member.pid == self.root,
             comm: &comm,
