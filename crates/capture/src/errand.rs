@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
-use nilometer_kernel::sys::limits::give_back_freed_memory;
+use nilometer_kernel::sys::limits::{give_back_freed_memory, keep_little_freed_memory};
 
 use crate::census::{Progress, Stage};
 
@@ -64,12 +64,13 @@ impl<T: Send + 'static> Errands<T> {
     pub fn send(&mut self, name: &str, work: impl FnOnce(&Holding) -> T + Send + 'static) {
         let (sender, receiver) = channel();
         let holding = self.holding.clone();
+        // A look needs many times what the recorder needs between two of them.
+        keep_little_freed_memory();
         let work = move || {
             let brought = work(&holding);
             holding.release();
             // Whoever waits may have gone: then nobody needs the answer.
             let _ = sender.send(brought);
-            // A look needs many times what the recorder needs between two of them.
             give_back_freed_memory();
         };
         if std::thread::Builder::new().name(name.to_owned()).spawn(work).is_ok() {

@@ -112,7 +112,7 @@ fn a_failing_command_is_told_and_a_short_one_cannot_be_judged() {
 }
 
 #[test]
-fn runs_that_leave_a_file_in_memory_are_named() {
+fn serial_runs_that_leave_a_file_in_memory_are_named() {
     let lab = Lab::new();
     let name = format!("/dev/shm/nilo-leak-test-{}", std::process::id());
     let leave = format!("head -c 2000000 /dev/zero > {name}-$(date +%s%N)");

@@ -74,6 +74,13 @@ fn grow_heap_of_huge_pages() {
     unsafe { libc::free(probe) };
 }
 
+/// Lets the allocator keep no more of what is freed than it does in the beginning. From the large blocks of a look it would
+/// learn to keep as much on top of each arena, of which [`give_back_freed_memory`] trims only the first.
+pub fn keep_little_freed_memory() {
+    // SAFETY: it only sets a number of the allocator.
+    unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, 128 << 10) };
+}
+
 /// For a program that has just freed a lot and goes on for hours: whole free pages go back to the kernel, those inside the
 /// arenas of threads too, which `free` alone never gives back.
 pub fn give_back_freed_memory() {
