@@ -3,9 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nilometer_import::{Error, Format, Known, convert, damon, detect, sites};
+use nilometer_analysis::pages::Touches;
+use nilometer_import::{Error, Format, Known, convert, damon, detect, lackey, sites};
+use nilometer_trace::pages::Accesses;
 
-const FORMATS: [Format; 8] = [
+const FORMATS: [Format; 9] = [
     Format::MeminfoLog,
     Format::FreeLog,
     Format::MxnetLog,
@@ -14,6 +16,7 @@ const FORMATS: [Format; 8] = [
     Format::Heapy,
     Format::Muppy,
     Format::Smaps,
+    Format::Pprof,
 ];
 
 fuzz_target!(|bytes: &[u8]| {
@@ -35,10 +38,26 @@ fuzz_target!(|bytes: &[u8]| {
                 Err(error) => check(&error),
             }
         }
-        None if way % 2 == 0 => drop(detect(content)),
-        None => drop((damon::recognises(content), damon::convert(content, "a"))),
+        None if way % 3 == 0 => trace(content),
+        None if way % 3 == 1 => drop((damon::recognises(content), damon::convert(content, "a"))),
+        None => drop(detect(content)),
     }
 });
+
+fn trace(content: &[u8]) {
+    let mut touches = Touches::new(4096, 8);
+    let told = lackey::read(&mut &content[..], &mut |access| touches.access(access.start, access.bytes));
+    match told {
+        Ok(told) => {
+            let Accesses { loads, stores, modifies, .. } = told.accesses;
+            let distances = touches.finish();
+            assert!(distances.touches >= loads + stores + modifies && distances.followed <= 8 + 64);
+        }
+        Err(Error::Read { .. }) => {} // packed, and damaged
+        Err(error) => check(&error),
+    }
+    drop(lackey::recognises(content));
+}
 
 /// A refusal says what to do, in words that a terminal may show.
 fn check(error: &Error) {

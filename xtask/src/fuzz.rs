@@ -18,6 +18,7 @@ const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-l
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 /// Named, so that the flags are not those of build scripts and macros.
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+const MANIFEST: [&str; 2] = ["--manifest-path", "fuzz/Cargo.toml"];
 const SEEDS: &str = "seeds";
 /// One input must not take longer than this, nor more memory.
 const MOST_SECONDS: u32 = 20;
@@ -45,13 +46,25 @@ pub fn run(only: &[String], seconds: u32) -> Result<bool> {
     Ok(broken.is_empty())
 }
 
+/// They are formatted and compile without a warning. Nothing is linked, so libFuzzer itself, which is C++, is not compiled.
+pub fn check() -> Result<bool> {
+    let format = workspace::cargo().args(["fmt", "--check"]).args(MANIFEST).status()?;
+    let mut clippy = workspace::cargo();
+    clippy.args(["clippy", "--locked"]).args(MANIFEST).arg("--target-dir").arg(folder());
+    clippy.args(["--", "-D", "warnings"]).env("CUSTOM_LIBFUZZER_PATH", "/nonexistent/libFuzzer.a");
+    Ok(clippy.status()?.success() && format.success())
+}
+
 fn build() -> Result<PathBuf> {
-    let folder = workspace::root().join("target/fuzz");
     let mut cargo = workspace::cargo();
-    cargo.args(["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", TRIPLE]);
-    let status = cargo.arg("--target-dir").arg(&folder).env("RUSTFLAGS", COVERAGE).status()?;
+    cargo.args(["build", "--release", "--target", TRIPLE]).args(MANIFEST);
+    let status = cargo.arg("--target-dir").arg(folder()).env("RUSTFLAGS", COVERAGE).status()?;
     ensure!(status.success(), "the fuzzers do not build: {status}");
-    Ok(folder.join(TRIPLE).join("release"))
+    Ok(folder().join(TRIPLE).join("release"))
+}
+
+fn folder() -> PathBuf {
+    workspace::root().join("target/fuzz")
 }
 
 /// Every file of `fuzz/targets` is one.

@@ -3,7 +3,6 @@
 //! Fetched ones come from the distribution's other suites through apt, with apt directories of our own, and live in the
 //! cache folder with their own C library; nothing is installed. A folder there is whole: it appears by a rename.
 
-mod apt;
 mod build;
 mod fetch;
 

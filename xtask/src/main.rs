@@ -7,6 +7,7 @@
     reason = "a developer's tool that talks to its terminal"
 )]
 
+mod apt;
 mod arrows;
 mod bench;
 mod dist;
@@ -123,14 +124,7 @@ enum Bench {
     /// `nilo where` on eight workloads: residual, arrays, malloc and code against truths from inside; time and stop
     Ledger(bench::ledger::Options),
     /// `nilo pages` on processes of 1 and 10 GiB and on trainings: cost, truth, slow-down; reuse distances a second
-    Pages {
-        /// Small processes, few rounds: to see that the bench works, not for figures
-        #[arg(long)]
-        quick: bool,
-        /// Folder to write [default: bench/DATE-pages]
-        #[arg(long, value_name = "DIR")]
-        out: Option<PathBuf>,
-    },
+    Pages(bench::pages::Options),
     /// A busy training under a thousand censuses: its losses must stay the same, to the last bit
     Harmless(bench::harmless::Options),
     /// Laws of `nilo sweep` against sizes that were held out, on numpy, torch and scikit-learn; `--find`, verified
@@ -196,7 +190,7 @@ fn measure(what: Bench) -> anyhow::Result<bool> {
         Bench::Allocs(options) => bench::allocs::run(&options),
         Bench::Live(options) => bench::live::run(&options),
         Bench::Ledger(options) => bench::ledger::run(&options),
-        Bench::Pages { quick, out } => bench::pages::run(&bench::pages::Options { quick, out }),
+        Bench::Pages(options) => bench::pages::run(&options),
         Bench::Soak(options) => bench::soak::run(&options),
         Bench::Harmless(options) => bench::harmless::run(&options),
         Bench::Sweep(options) => bench::sweep::run(&options),

@@ -18,7 +18,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::{arrows, docs, guest, interpreters, layouts, wheel, workspace};
+use crate::{arrows, docs, fuzz, guest, interpreters, layouts, wheel, workspace};
 use count::Counts;
 use step::Steps;
 
@@ -115,6 +115,7 @@ fn check_code(steps: &mut Steps, quick: bool) -> Result<()> {
         let mut clippy = workspace::cargo();
         succeeds(clippy.args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     })?;
+    steps.run("fuzzers", fuzz::check)?;
     steps.run("arrows", arrows::run)?;
     steps.run("layouts", || layouts::run(true))?;
     if !quick {

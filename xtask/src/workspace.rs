@@ -1,10 +1,12 @@
 //! The workspace as cargo describes it: root, target directory, members.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
 use anyhow::{Context as _, Result, ensure};
+use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
 
 /// The repository's root: the directory above this crate.
@@ -51,6 +53,14 @@ pub fn cache_folder() -> Result<PathBuf> {
     let cache = xdg.or_else(home).context("neither XDG_CACHE_HOME nor HOME is set")?.join("nilometer");
     fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
     Ok(cache)
+}
+
+/// One process at a time changes the folder; the kernel lets go when it ends.
+pub fn lock(folder: &Path) -> Result<Flock<File>> {
+    let path = folder.join("lock");
+    let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+    let locked = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno);
+    locked.with_context(|| format!("cannot lock {}", folder.display()))
 }
 
 /// The interpreter of a virtual environment at `folder`, made if need be, with these packages.

@@ -59,7 +59,6 @@ pub struct RunBuilder {
     pub(crate) events: EventLog,
     /// Levels over time: nanoseconds and bytes.
     pub(crate) levels: Thinned<(u64, u64)>,
-    pub(crate) tree_bytes: u64,
     pub(crate) end: Option<record::End>,
     pub(crate) target_exit: Option<record::Exit>,
 }
@@ -85,7 +84,6 @@ impl RunBuilder {
             curves: Curves::new(),
             events: EventLog::new(),
             levels: Thinned::new(4_096),
-            tree_bytes: 0,
             end: None,
             target_exit: None,
             manifest: manifest.clone(),
@@ -102,7 +100,7 @@ impl RunBuilder {
             Record::ProcessUpdate(update) => self.processes.update(update),
             Record::ProcessEnd(end) => self.process_end(end),
             Record::Shares(shares) => self.processes.shares(shares),
-            Record::Kinds(kinds) => self.composition.push(kinds, self.tree_bytes, self.peak.at_ns()),
+            Record::Kinds(kinds) => self.composition.push(kinds, self.peak.at_ns()),
             Record::Mark(mark) => self.mark(mark),
             Record::Event(event) => self.event(event),
             Record::End(end) => self.end(end),
@@ -143,8 +141,7 @@ impl RunBuilder {
             return;
         }
         let moment = self.moment(tick, together);
-        self.tree_bytes = moment.mid();
-        self.levels.push((tick.at_ns, self.tree_bytes));
+        self.levels.push((tick.at_ns, moment.mid()));
         self.peak.tick(moment);
         self.steps.tick(&moment);
         self.curves.tree(tick.at_ns, moment.low, moment.high, together.sums);

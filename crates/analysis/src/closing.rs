@@ -6,8 +6,8 @@ use crate::builder::{LogEnding, RunBuilder};
 use crate::cause::Scene;
 use crate::growth::{self, Axis, Trend};
 use crate::model::{
-    About, Cost, DataEnd, EstimatedSteps, Exit, Growth, GrowthClass, GrowthUnit, LargestProcess, Limit,
-    MadeOf, Peak, Run,
+    About, Cause, Cost, DataEnd, EstimatedSteps, Exit, Growth, GrowthClass, GrowthUnit, LargestProcess,
+    Limit, MadeOf, Peak, Run,
 };
 use crate::peak::Marks;
 use crate::quality;
@@ -128,6 +128,8 @@ impl<'b> Closing<'b> {
             exit.evidence = vec!["imported: there was no target".into()];
         }
         if self.ending == LogEnding::Running {
+            exit.cause = Cause::Running;
+            exit.inferred = false;
             exit.evidence.clear(); // of what has not ended
         }
         exit
@@ -145,7 +147,7 @@ impl<'b> Closing<'b> {
 
     fn made_of(&self) -> Option<MadeOf> {
         let b = &self.builder;
-        b.composition.finish(b.processes.all(), b.peak.at_ns(), &b.clock)
+        b.composition.finish(b.processes.all(), self.peak.as_ref()?, b.peak.at_ns(), &b.clock)
     }
 
     fn cost(&self) -> Option<Cost> {
@@ -254,6 +256,7 @@ fn find_peak(builder: &RunBuilder, launcher_bytes: u64) -> Option<Peak> {
         maxrss: builder.processes.maxrss(launcher_bytes),
         unseen: builder.processes.unseen(builder.ticks_per_s).is_some(),
         blind_below: builder.processes.blind_below(),
+        imported: builder.manifest.verb == "import",
     };
     builder.peak.finish(marks, |at_ns| builder.clock.seconds(at_ns))
 }

@@ -8,43 +8,30 @@ use std::collections::BTreeMap;
 use nilometer_trace::record::{Kinds, MappingKind};
 
 use crate::clock::Clock;
-use crate::model::{MadeOf, Mapping, Part};
+use crate::model::{MadeOf, Mapping, Part, Peak};
 use crate::tracked::Tracked;
 use crate::unit::{difference, kib};
 
 const LARGEST: usize = 8;
 
-/// Sums of one process with the tree's level at the tick before them.
-#[derive(Debug, Clone)]
-struct Reading {
-    kinds: Kinds,
-    tree_bytes: u64,
-}
-
-impl Reading {
-    fn distance(&self, at_ns: u64) -> u64 {
-        self.kinds.at_ns.abs_diff(at_ns)
-    }
-}
-
 #[derive(Debug)]
 struct Candidates {
-    latest: Reading,
-    nearest: Reading,
+    latest: Kinds,
+    nearest: Kinds,
     /// The peak that `nearest` is near to.
     peak_ns: u64,
 }
 
 impl Candidates {
     /// After the peak moved, everything seen lies before it: the latest is the nearest.
-    fn nearest_to(&self, peak_ns: u64) -> &Reading {
+    fn nearest_to(&self, peak_ns: u64) -> &Kinds {
         if self.peak_ns == peak_ns { &self.nearest } else { &self.latest }
     }
 
-    fn push(&mut self, reading: Reading, peak_ns: u64) {
+    fn push(&mut self, reading: Kinds, peak_ns: u64) {
         self.nearest = self.nearest_to(peak_ns).clone();
         self.peak_ns = peak_ns;
-        if reading.distance(peak_ns) < self.nearest.distance(peak_ns) {
+        if reading.at_ns.abs_diff(peak_ns) < self.nearest.at_ns.abs_diff(peak_ns) {
             self.nearest = reading.clone();
         }
         self.latest = reading;
@@ -57,12 +44,11 @@ pub(crate) struct Composition {
 }
 
 impl Composition {
-    pub(crate) fn push(&mut self, kinds: &Kinds, tree_bytes: u64, peak_ns: u64) {
-        let reading = Reading { kinds: kinds.clone(), tree_bytes };
+    pub(crate) fn push(&mut self, kinds: &Kinds, peak_ns: u64) {
         if let Some(candidates) = self.processes.get_mut(&kinds.index) {
-            return candidates.push(reading, peak_ns);
+            return candidates.push(kinds.clone(), peak_ns);
         }
-        let first = Candidates { latest: reading.clone(), nearest: reading, peak_ns };
+        let first = Candidates { latest: kinds.clone(), nearest: kinds.clone(), peak_ns };
         self.processes.insert(kinds.index, first);
     }
 
@@ -76,25 +62,26 @@ impl Composition {
     pub(crate) fn finish<'a>(
         &self,
         all: impl Iterator<Item = &'a Tracked>,
+        peak: &Peak,
         peak_ns: u64,
         clock: &Clock,
     ) -> Option<MadeOf> {
         let alive: Vec<&Tracked> = all.filter(|process| process.alive_at(peak_ns)).collect();
-        let readings: Vec<(&Tracked, &Reading)> = alive
+        let readings: Vec<(&Tracked, &Kinds)> = alive
             .iter()
             .filter_map(|process| Some((*process, self.processes.get(&process.index)?.nearest_to(peak_ns))))
             .collect();
-        let nearest =
-            readings.iter().map(|(_, reading)| *reading).min_by_key(|reading| reading.distance(peak_ns))?;
+        let times = readings.iter().map(|(_, reading)| reading.at_ns);
+        let nearest_ns = times.min_by_key(|at_ns| at_ns.abs_diff(peak_ns))?;
         let parts = parts(&readings);
         let sum = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.bytes));
-        let at_s = clock.seconds(nearest.kinds.at_ns);
+        let at_s = clock.seconds(nearest_ns);
         Some(MadeOf {
             parts,
-            total_bytes: nearest.tree_bytes,
-            residual_bytes: difference(nearest.tree_bytes, sum),
+            total_bytes: peak.bytes,
+            residual_bytes: difference(peak.bytes, sum),
             at_s,
-            from_peak_s: at_s - clock.seconds(peak_ns),
+            from_peak_s: at_s - peak.at_s,
             processes_missing: alive.len() - readings.len(),
             largest: largest(&readings),
         })
@@ -102,10 +89,10 @@ impl Composition {
 }
 
 /// By kind, largest first: RSS of one process, PSS of several, as the total beside it is.
-fn parts(readings: &[(&Tracked, &Reading)]) -> Vec<Part> {
+fn parts(readings: &[(&Tracked, &Kinds)]) -> Vec<Part> {
     let mut sums: BTreeMap<MappingKind, u64> = BTreeMap::new();
     let alone = readings.len() == 1;
-    for kind in readings.iter().flat_map(|(_, reading)| &reading.kinds.kinds) {
+    for kind in readings.iter().flat_map(|(_, reading)| &reading.kinds) {
         let sum = sums.entry(kind.kind).or_default();
         *sum = sum.saturating_add(kib(if alone { kind.rss_kib } else { kind.pss_kib }));
     }
@@ -118,11 +105,11 @@ fn parts(readings: &[(&Tracked, &Reading)]) -> Vec<Part> {
     parts
 }
 
-fn largest(readings: &[(&Tracked, &Reading)]) -> Vec<Mapping> {
+fn largest(readings: &[(&Tracked, &Kinds)]) -> Vec<Mapping> {
     let mut mappings: Vec<Mapping> = readings
         .iter()
         .flat_map(|(process, reading)| {
-            reading.kinds.largest.iter().map(|mapping| Mapping {
+            reading.largest.iter().map(|mapping| Mapping {
                 pid: process.pid,
                 name: mapping.name.clone(),
                 rss_bytes: kib(mapping.rss_kib),

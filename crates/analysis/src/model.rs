@@ -98,6 +98,8 @@ pub enum Cause {
     UnknownKiller,
     /// The recording ended before the target did, or there was none.
     NotSeen,
+    /// It is still being recorded.
+    Running,
 }
 
 /// Distances of ticks in milliseconds; `achieved` is the median.
@@ -182,8 +184,9 @@ pub struct Growth {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MadeOf {
     pub parts: Vec<Part>,
-    /// The tree's memory at the tick before the maps were read.
+    /// The peak.
     pub total_bytes: u64,
+    /// What of the peak the maps did not show: they were read at another instant.
     pub residual_bytes: i64,
     /// When the maps were read, and how far that is from the peak (negative: before it).
     pub at_s: f64,

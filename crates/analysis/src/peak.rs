@@ -62,6 +62,8 @@ pub(crate) struct Marks {
     /// `wait4` told nothing because it begins with the launcher's own high water: after the last sample the
     /// process may have risen up to here unseen.
     pub(crate) blind_below: Option<u64>,
+    /// Another tool's readings, which know of no mark of the kernel's: between two of them it may have been higher.
+    pub(crate) imported: bool,
 }
 
 struct Bounds {
@@ -135,6 +137,9 @@ fn single(marks: Marks) -> Option<Bounds> {
         return Some(Bounds { low: bytes, high: bytes, at_ns, method: MAXRSS_METHOD, exact });
     }
     let (low, at_ns) = marks.largest?;
+    if marks.imported {
+        return Some(Bounds { low, high: low, at_ns, method: "highest reading", exact: false });
+    }
     match marks.blind_below.filter(|blind| *blind > low) {
         Some(high) => Some(Bounds { low, high, at_ns, method: BLIND_METHOD, exact: false }),
         None => Some(Bounds { low, high: low, at_ns, method: "VmHWM", exact }),
@@ -178,6 +183,13 @@ mod tests {
         let marks = Marks { processes: 9, cgroup_peak_bytes: Some(7), ..Marks::default() };
         let peak = finder.finish(marks, |_| 0.0).unwrap();
         assert_eq!((peak.low_bytes, peak.bytes, peak.high_bytes, peak.exact), (7, 7, 7, true));
+    }
+
+    #[test]
+    fn readings_of_another_tool_are_no_mark_of_the_kernels() {
+        let marks = Marks { processes: 1, largest: Some((7, 2)), imported: true, ..Marks::default() };
+        let peak = PeakFinder::default().finish(marks, |_| 0.0).unwrap();
+        assert_eq!((peak.bytes, peak.method.as_str(), peak.exact), (7, "highest reading", false));
     }
 
     #[test]

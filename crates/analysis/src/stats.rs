@@ -69,6 +69,9 @@ pub fn slope(points: &[XY]) -> Option<Slope> {
     let points = bin(points, MAX_POINTS);
     let value = theil_sen(&points)?;
     let residuals = residuals(&points, value);
+    if residuals.iter().all(|residual| *residual == 0.0) {
+        return Some(Slope { value, low: value, high: value }); // nothing to resample
+    }
     let block = block_length(&residuals);
     let mut random = Random::new(SEED);
     let mut slopes: Vec<f64> = (0..RESAMPLES)

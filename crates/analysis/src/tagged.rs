@@ -151,7 +151,7 @@ mod tests {
             ("(what is this).", 4),
         ];
         let entries = tags.iter().map(|(tag, bytes)| Entry { tag, key: None, bytes: *bytes, count: 1 });
-        let tagged = build("rnn.log", entries, &TagRules::mxnet_seed().unwrap());
+        let tagged = build("rnn.log", entries, &TagRules::mxnet_profiler().unwrap());
         let totals = Totals {
             allocated_bytes: 500,
             weight_bytes: 250,

@@ -121,7 +121,7 @@ impl Session {
         self.recorder.tree.discover_anew(now_ns);
         self.recorder.tree.look(now_ns);
         self.recorder.log_changes();
-        let alive = self.recorder.tree.members().iter().filter(|m| m.zombie_since_ns.is_none());
+        let alive = self.recorder.tree.members().iter().filter(|m| m.is_alive());
         let indexes: Vec<u32> = alive.map(|m| m.index).collect();
         if !indexes.is_empty() {
             self.recorder.event(now_ns, EventKind::LeftBehind { indexes });

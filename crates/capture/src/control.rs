@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nilometer_kernel::sys::limits::effective_uid;
 use serde::Deserialize;
@@ -22,6 +22,7 @@ pub const CONTROL_VARIABLE: &str = "NILO_CONTROL";
 /// A client that does not finish its line in this time is not worth a late tick.
 const PATIENCE: Duration = Duration::from_millis(20);
 const LONGEST_REQUEST: u64 = 64 << 10;
+const CLIENTS_AT_ONCE: usize = 16;
 
 /// What can be asked.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
@@ -76,9 +77,10 @@ impl Control {
         self.listener.as_raw_fd()
     }
 
-    /// Answers everybody who waits.
+    /// Answers some of those who wait: a flood of them must not keep us from sampling.
     pub fn answer(&self, mut respond: impl FnMut(Request) -> Value) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        for _ in 0..CLIENTS_AT_ONCE {
+            let Ok((stream, _)) = self.listener.accept() else { return };
             let _ = serve(&stream, &mut respond);
         }
     }
@@ -92,10 +94,10 @@ impl Drop for Control {
 
 fn serve(stream: &UnixStream, respond: &mut impl FnMut(Request) -> Value) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
+    let in_time = InTime { stream, until: Instant::now() + PATIENCE };
     let mut line = String::new();
-    BufReader::new(stream.take(LONGEST_REQUEST)).read_line(&mut line)?;
+    BufReader::new(in_time.take(LONGEST_REQUEST)).read_line(&mut line)?;
     let answer = match serde_json::from_str(&line) {
         Ok(request) => respond(request),
         Err(error) => {
@@ -103,6 +105,24 @@ fn serve(stream: &UnixStream, respond: &mut impl FnMut(Request) -> Value) -> std
         }
     };
     writeln!(&*stream, "{answer}")
+}
+
+/// What a client sends up to a moment, however slowly it comes.
+struct InTime<'a> {
+    stream: &'a UnixStream,
+    until: Instant,
+}
+
+impl Read for InTime<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        let mut stream = self.stream;
+        stream.read(into)
+    }
 }
 
 /// Where the recording by process `pid` listens, if it is one of this user.
@@ -154,6 +174,44 @@ mod tests {
         assert_eq!(serde_json::from_str::<Request>(r#"{"do":"status"}"#).unwrap(), Request::Status);
         let mark = serde_json::from_str(r#"{"do":"mark","line":"step 3"}"#).unwrap();
         assert_eq!(Request::Mark { line: "step 3".into() }, mark);
+    }
+
+    #[test]
+    fn a_crowd_is_answered_in_turns() {
+        // Not where others look for sockets that were left behind.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("crowd.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let control = Control { listener, path };
+        let ask = |_| {
+            let client = UnixStream::connect(control.path()).unwrap();
+            writeln!(&client, "{{\"do\":\"status\"}}").unwrap();
+            client
+        };
+        let clients: Vec<UnixStream> = (0..CLIENTS_AT_ONCE + 3).map(ask).collect();
+        let mut answered = 0;
+        for expected in [CLIENTS_AT_ONCE, clients.len(), clients.len()] {
+            control.answer(|_| {
+                answered += 1;
+                json!("fine")
+            });
+            assert_eq!(answered, expected);
+        }
+    }
+
+    /// A byte now and then would keep the recording from its ticks for as long as the client likes.
+    #[test]
+    fn a_client_that_dawdles_is_not_waited_for() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let client = std::thread::spawn(move || {
+            while (&theirs).write_all(b" ").is_ok() {
+                std::thread::sleep(PATIENCE / 4);
+            }
+        });
+        assert!(serve(&ours, &mut |_: Request| json!("asked")).is_err());
+        drop(ours);
+        client.join().unwrap();
     }
 
     #[test]

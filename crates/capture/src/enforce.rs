@@ -6,6 +6,7 @@ use nilometer_kernel::sys::clock::monotonic_ns;
 use nilometer_kernel::sys::signals;
 use nilometer_trace::record::{EventKind, Exit};
 
+use crate::member::Member;
 use crate::recorder::nanoseconds;
 use crate::session::Session;
 use crate::stacks::read_stacks;
@@ -232,8 +233,7 @@ impl Session {
     }
 
     fn tree_is_gone(&self) -> bool {
-        let alive = |m: &crate::member::Member| m.zombie_since_ns.is_none();
-        self.exit.is_some() && !self.recorder.tree.members().iter().any(alive)
+        self.exit.is_some() && !self.recorder.tree.members().iter().any(Member::is_alive)
     }
 
     /// Goes on recording until the tree has ended, `enough` says so, or the time is over.

@@ -30,6 +30,15 @@ impl Holding {
     }
 }
 
+/// The thread that held the target has come to its end, by a panic too: the kernel lets go what it traced.
+struct Ending<'a>(&'a Holding);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
 /// The thread, if it is out.
 #[derive(Debug)]
 pub(crate) struct Errands<T> {
@@ -67,8 +76,10 @@ impl<T: Send + 'static> Errands<T> {
         // A look needs many times what the recorder needs between two of them.
         keep_little_freed_memory();
         let work = move || {
-            let brought = work(&holding);
-            holding.release();
+            let brought = {
+                let _ending = Ending(&holding);
+                work(&holding)
+            };
             // Whoever waits may have gone: then nobody needs the answer.
             let _ = sender.send(brought);
             give_back_freed_memory();
@@ -117,7 +128,10 @@ mod tests {
     #[test]
     fn a_thread_that_breaks_off_is_lost() {
         let mut errands: Errands<u32> = Errands::default();
-        errands.send("nilo-test", |_| std::panic::resume_unwind(Box::new(())));
+        errands.send("nilo-test", |holding| {
+            holding.progress().tell(Stage::Copy);
+            std::panic::resume_unwind(Box::new(()))
+        });
         let came = loop {
             match errands.collect() {
                 Some(came) => break came,
@@ -125,5 +139,6 @@ mod tests {
             }
         };
         assert!(matches!(came, Came::Lost));
+        assert!(!errands.is_holding(), "nobody would wait for children any more");
     }
 }

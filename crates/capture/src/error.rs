@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a recording could not begin. After the start nothing here is fatal.
 #[derive(Debug, thiserror::Error)]
@@ -38,10 +38,13 @@ impl Error {
             Self::Exec { command, source } if source.kind() == std::io::ErrorKind::NotFound => {
                 Some(not_found_hint(command))
             }
+            Self::Exec { command, .. } if command.contains('/') && Path::new(command).is_dir() => {
+                Some(format!("it is a directory; name a program in it:  ls {command}"))
+            }
             Self::Exec { command, source } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 Some(format!("make it executable, or name its interpreter:  chmod +x {command}"))
             }
-            Self::RunDirectory { .. } => Some("choose another place:  nilo run -o /tmp/my.nilo -- …".into()),
+            Self::RunDirectory { .. } => Some("choose another place:  -o /tmp/my.nilo".into()),
             Self::Exists { .. } => Some("choose another name, or replace it:  --force".into()),
             Self::NoProcess { .. } => Some("see your Python processes by size:  nilo".into()),
             _ => None,

@@ -3,9 +3,7 @@
 //! The one invariant: the target stands still for no more than 1 % of the time, whatever was asked.
 
 use std::collections::HashSet;
-use std::fs::OpenOptions;
-use std::io::BufWriter;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +11,7 @@ use nilometer_kernel::sys::clock::{monotonic_ns, thread_cpu_ns};
 use nilometer_trace::heap::Graph;
 use nilometer_trace::record::HeapTable;
 
+use crate::answer::{publish, refuse};
 use crate::census::{self, CensusOptions, Detail};
 use crate::errand::{Came, Errands, Holding};
 
@@ -237,8 +236,7 @@ fn run(errand: &Errand, holding: &Holding) -> Outcome {
             let written = snapshot(*pid, path, holding);
             let pause_ns = *written.as_ref().unwrap_or(&0);
             if let Err(reason) = written {
-                // The one who asked waits for one of the two files.
-                let _ = std::fs::write(path.with_extension("error"), reason);
+                refuse(path, &reason);
             }
             Outcome { pause_ns, ..Outcome::default() }
         }
@@ -275,11 +273,7 @@ fn tabulate(pids: &[i32], keep_in: Option<&Path>, holding: &Holding) -> Outcome 
 /// A full disk costs the holders in the verdict, nothing else.
 fn keep(graph: &Graph, directory: &Path, at_ns: u64) -> Option<PathBuf> {
     let path = directory.join(format!("{LOOK_PREFIX}{at_ns}{LOOK_SUFFIX}"));
-    let written = write_private(graph, &path);
-    if written.is_err() {
-        let _ = std::fs::remove_file(&path);
-    }
-    written.ok().map(|()| path)
+    publish(&path, |file| write(graph, file)).ok().map(|()| path)
 }
 
 fn take(pid: i32, detail: Detail, holding: &Holding) -> Result<Graph, census::Error> {
@@ -289,19 +283,16 @@ fn take(pid: i32, detail: Detail, holding: &Holding) -> Result<Graph, census::Er
     taken
 }
 
-/// Written beside and renamed: it is there whole or not at all.
 fn snapshot(pid: i32, path: &Path, holding: &Holding) -> Result<u64, String> {
     let graph = take(pid, Detail::Graph, holding).map_err(|error| error.to_string())?;
-    let part = path.with_extension("part");
-    write_private(&graph, &part)
-        .and_then(|()| std::fs::rename(&part, path))
+    publish(path, |file| write(&graph, file))
         .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     Ok(graph.origin.pause.stopped_ns)
 }
 
-fn write_private(graph: &Graph, path: &Path) -> std::io::Result<()> {
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    nilometer_trace::heap::write(graph, BufWriter::new(file)).map_err(std::io::Error::other)
+/// Without a buffer, which snapshots do not need: what it still had when it was dropped would be lost without a word.
+fn write(graph: &Graph, file: &File) -> std::io::Result<()> {
+    nilometer_trace::heap::write(graph, file).map_err(std::io::Error::other)
 }
 
 #[cfg(test)]
@@ -355,6 +346,14 @@ mod tests {
         watch.keep_two();
         assert_eq!(watch.kept.iter().map(|kept| kept.0).collect::<Vec<_>>(), [28, 79]);
         assert!(!watch.is_worth_keeping(100) && watch.is_worth_keeping(120));
+    }
+
+    #[test]
+    fn a_full_disk_is_noticed_however_small_the_census() {
+        let mut graph = Graph::default();
+        graph.edges.start.push(0);
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        assert!(write(&graph, &full).is_err());
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl Session {
 
 /// Those that live, largest first.
 fn by_size(members: &[Member]) -> Vec<&Member> {
-    let mut living: Vec<&Member> = members.iter().filter(|m| m.zombie_since_ns.is_none()).collect();
+    let mut living: Vec<&Member> = members.iter().filter(|m| m.is_alive()).collect();
     living.sort_by_key(|m| std::cmp::Reverse(m.sample.rss_kib()));
     living
 }

@@ -4,9 +4,7 @@
 //! the budget; exact ones stop it for no more than 1 % of the time that has passed.
 
 use std::collections::HashMap;
-use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +12,7 @@ use nilometer_kernel::sys::clock::{monotonic_ns, thread_cpu_ns};
 use nilometer_trace::ledger::Ledger;
 use nilometer_trace::record::LedgerTaken;
 
+use crate::answer::{publish, refuse};
 use crate::budget::Budget;
 use crate::errand::{Came, Errands, Holding};
 use crate::ledger::{self, LedgerOptions};
@@ -265,25 +264,18 @@ fn exactly(pid: i32, holding: &Holding) -> Result<Ledger, ledger::Error> {
     ledger::take(pid, &options).map(|taken| taken.ledger)
 }
 
-/// Written beside and renamed: the one who asked waits for one of the two files.
 fn write_for(pid: i32, path: &Path, holding: &Holding) -> Brought {
     let written = exactly(pid, holding).map_err(|error| error.to_string()).and_then(|ledger| {
-        let part = path.with_extension("part");
         let text = serde_json::to_vec(&ledger).map_err(|error| error.to_string())?;
-        write_private(&part, &text)
-            .and_then(|()| std::fs::rename(&part, path))
+        publish(path, |mut file| file.write_all(&text))
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         Ok(ledger.pause.stopped_ns)
     });
     let pause_ns = *written.as_ref().unwrap_or(&0);
     if let Err(reason) = written {
-        let _ = std::fs::write(path.with_extension("error"), reason);
+        refuse(path, &reason);
     }
     Brought { pause_ns, index: u32::MAX, ..Brought::default() }
-}
-
-fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
 #[cfg(test)]

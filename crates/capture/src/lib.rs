@@ -5,6 +5,7 @@
 //! start is noted in the log and never changes the target's life.
 
 pub mod allocs;
+mod answer;
 pub mod attach;
 pub mod bounds;
 pub mod budget;

@@ -81,6 +81,7 @@ pub struct Member {
 pub struct KindsRead {
     pub at_ns: u64,
     pub then: ProcessSample,
+    pub pss_kib: u64,
 }
 
 /// How closely every process is looked at.
@@ -255,6 +256,11 @@ impl Member {
         let same_faults = stat.minflt == self.sample.minor_faults && stat.majflt == self.sample.major_faults;
         let same = same_faults && stat.rss_pages == self.rss_pages;
         !same || now_ns.saturating_sub(self.status_ns) >= REFRESH_NS
+    }
+
+    /// It has not ended; one that only waits to be waited for has no memory.
+    pub fn is_alive(&self) -> bool {
+        self.zombie_since_ns.is_none()
     }
 
     /// Was it found just now? True for its first looks.

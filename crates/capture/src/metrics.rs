@@ -31,7 +31,8 @@ pub(crate) struct Teller {
 }
 
 impl Teller {
-    /// Starts the threads; signals are blocked by now. A relay that `--repeat` forks later has none of them, and an allocator that the C library keeps usable across `fork`.
+    /// Starts the threads; signals are blocked by now. A relay that `--repeat` forks later has none of them, and an
+    /// allocator that the C library keeps usable across `fork`.
     pub fn start(outlets: &Outlets, manifest: &Manifest, started_ns: u64) -> Self {
         let name = manifest.directory.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let run = Run {
@@ -76,8 +77,7 @@ impl Teller {
     fn snapshot(&mut self, recorder: &Recorder) -> Snapshot {
         let (ticks, missed_ticks) = recorder.ticks();
         let usage = own_usage();
-        let alive: Vec<&Member> =
-            recorder.tree.members().iter().filter(|m| m.zombie_since_ns.is_none()).collect();
+        let alive: Vec<&Member> = recorder.tree.members().iter().filter(|m| m.is_alive()).collect();
         let tree = (!alive.is_empty()).then(|| bound(recorder.last_tree));
         self.peak = tree.map_or(self.peak, |tree| Some(self.peak.map_or(tree, |peak| peak.max(tree))));
         let system = &recorder.system;

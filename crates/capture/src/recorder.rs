@@ -260,17 +260,14 @@ impl Recorder {
 
     fn gather(&mut self) {
         self.samples.clear();
-        let living = self.tree.members().iter().filter(|m| m.zombie_since_ns.is_none());
+        let living = self.tree.members().iter().filter(|m| m.is_alive());
         self.samples.extend(living.map(|m| m.sample));
     }
 
     fn measure(&self) -> Bounds {
-        let known = |m: &Member| m.zombie_since_ns.is_none();
-        let members = self.tree.members().iter().filter(|m| known(m));
-        self.bounds.measure(
-            self.page_kib,
-            members.map(|m| Known { now: &m.sample, walk: m.walk, seen_ns: m.seen_ns }),
-        )
+        let living = self.tree.members().iter().filter(|m| m.is_alive());
+        let known = living.map(|m| Known { now: &m.sample, walk: m.walk, seen_ns: m.seen_ns });
+        self.bounds.measure(self.page_kib, known)
     }
 
     fn is_new_peak(&self, tree: Bounds) -> bool {

@@ -41,6 +41,11 @@ pub fn preset(name: &str) -> Option<&'static str> {
     }
 }
 
+/// Letters and commas alone: meant as a name, and as an expression it would find no number.
+fn is_name(word: &str) -> bool {
+    word.chars().all(|c| c.is_alphanumeric() || matches!(c, ',' | '_' | '-'))
+}
+
 /// How steps are told: by lines of the output, by a hook in the target's Pythons, or by marks alone.
 #[derive(Debug, Clone)]
 pub struct Steps {
@@ -54,10 +59,28 @@ impl Steps {
     /// From names of libraries (`torch`, or several by commas), `marks`, or a regular expression.
     pub fn new(word: &str) -> Result<Self, String> {
         let is_hooked = word.split(',').all(|part| hook::LIBRARIES.contains(&part));
+        if !is_hooked && word != "marks" && is_name(word) {
+            return Err(format!("no library of that name is known\n\nhint: {HINT}"));
+        }
         let pattern = if is_hooked { word.split(',').find_map(preset) } else { Some(word) };
         let expression = pattern.filter(|word| *word != "marks").map(Regex::new).transpose();
         let expression = expression.map_err(|e| format!("no regular expression: {e}\n\nhint: {HINT}"))?;
         Ok(Self { expression, unfinished_too: is_hooked, hook: is_hooked.then(|| word.to_owned()) })
+    }
+
+    /// Why there may be none, and what to try, in a few words.
+    pub fn none_seen(&self) -> String {
+        match (&self.hook, &self.expression) {
+            (Some(libraries), _) => {
+                format!(
+                    "none: no Python of the command told one by {libraries}   → --steps 'step (\\d+)' of its output"
+                )
+            }
+            (None, Some(_)) => {
+                "none: no line of the output fits --steps   → --steps torch, or tqdm".to_owned()
+            }
+            (None, None) => "none was marked   → echo \"step 3\" >> $NILO_MARKS".to_owned(),
+        }
     }
 
     /// Libraries that a hook is to listen to.
@@ -72,7 +95,8 @@ impl Steps {
 }
 
 impl Relay {
-    /// Starts the relay; the signals are blocked. It only uses what is its own: metrics may be told by threads of ours meanwhile.
+    /// Starts the relay; the signals are blocked. It only uses what is its own: metrics may be told by threads of ours
+    /// meanwhile.
     pub fn start(steps: &Steps, marks: &Path, mask: &Mask) -> std::io::Result<Self> {
         let announcement = hook::announcement(marks);
         let marks = OpenOptions::new().append(true).open(marks)?;
@@ -241,10 +265,10 @@ impl StepCounter {
             return None;
         }
         if let Some(last) = self.last.filter(|last| number < *last) {
-            self.base += last;
+            self.base = self.base.saturating_add(last);
         }
         self.last = Some(number);
-        Some(self.base + number)
+        Some(self.base.saturating_add(number)) // the output may say any number
     }
 }
 
@@ -294,8 +318,16 @@ mod tests {
         let told = |word| Steps::new(word).map(|steps| (steps.is_in_output(), steps.hook));
         assert_eq!(told("torch"), Ok((false, Some("torch".to_owned()))));
         assert_eq!(told("torch,tqdm"), Ok((true, Some("torch,tqdm".to_owned()))));
-        assert_eq!(told("torch,other"), Ok((true, None)));
         assert_eq!(told("marks"), Ok((false, None)));
+        for unknown in ["torch,other", "tourch", ""] {
+            assert!(told(unknown).is_err_and(|why| why.contains("torch, keras, tqdm")), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn absurd_numbers_do_not_end_the_relay() {
+        let output = format!("step {0}\nstep 1\nstep {0}\nstep 2\n", u64::MAX);
+        assert_eq!(steps(r"step (\d+)", &[output.as_str()]), [u64::MAX; 4]);
     }
 
     #[test]

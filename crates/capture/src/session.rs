@@ -440,7 +440,7 @@ impl Session {
     /// Who does not introduce itself to the recorder of allocations is asked why, while it can be.
     fn look_for_silent(&self) {
         if let Some(allocs) = &self.allocs {
-            let members = self.recorder.tree.members().iter().filter(|m| m.zombie_since_ns.is_none());
+            let members = self.recorder.tree.members().iter().filter(|m| m.is_alive());
             allocs.saw(members.map(|m| m.pid).collect());
         }
     }

@@ -4,7 +4,7 @@ use nilometer_kernel::parse::kind::{Kind, Summary};
 use nilometer_kernel::parse::smaps::Usage;
 use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::clock::{monotonic_ns, thread_cpu_ns};
-use nilometer_trace::record::{KindSum, Kinds, MappingKind, NamedMapping, ProcessSample, Record, Shares};
+use nilometer_trace::record::{KindSum, Kinds, MappingKind, NamedMapping, Record, Shares};
 
 use crate::bounds::{Walk, little_kib};
 use crate::budget::Budget;
@@ -42,7 +42,7 @@ impl Slow {
         let last_birth_ns = members.iter().map(|m| m.seen_ns).max().unwrap_or(0);
         let due = members
             .iter_mut()
-            .filter(|m| m.zombie_since_ns.is_none() && is_due(m, now_ns, last_birth_ns))
+            .filter(|m| m.is_alive() && is_due(m, now_ns, last_birth_ns))
             .max_by_key(|m| urgency(m, now_ns));
         if let Some(member) = due
             && self.budget.allows(now_ns, member.walk_cost_ns)
@@ -58,7 +58,7 @@ impl Slow {
             return false;
         }
         let mut all = true;
-        for member in members.iter_mut().filter(|m| m.zombie_since_ns.is_none()) {
+        for member in members.iter_mut().filter(|m| m.is_alive()) {
             let allowed = self.budget.allows_forced(now_ns, estimate_ns(member));
             all &= allowed;
             if allowed {
@@ -70,7 +70,7 @@ impl Slow {
 
     /// Every member, kinds included, until the deadline.
     pub fn walk_all(&mut self, proc: &Proc, members: &mut [Member], deadline_ns: u64, out: &mut Vec<Record>) {
-        for member in members.iter_mut().filter(|m| m.zombie_since_ns.is_none()) {
+        for member in members.iter_mut().filter(|m| m.is_alive()) {
             let now_ns = monotonic_ns();
             if now_ns < deadline_ns {
                 member.kinds = None;
@@ -98,7 +98,7 @@ impl Slow {
         out.push(Record::Shares(shares));
         if let Read::Kinds(summary) = read {
             member.mappings = summary.mappings;
-            member.kinds = Some(KindsRead { at_ns: now_ns, then: member.sample });
+            member.kinds = Some(KindsRead { at_ns: now_ns, then: member.sample, pss_kib: summary.total.pss });
             out.push(Record::Kinds(kinds(member.index, now_ns, cost_ns, *summary)));
         }
     }
@@ -109,18 +109,21 @@ impl Slow {
             Some(_) if member.mappings >= MANY_MAPPINGS => self.walks.is_multiple_of(KINDS_EVERY),
             Some(last) => {
                 let age_ns = now_ns.saturating_sub(last.at_ns);
-                age_ns >= QUIET_PACE_NS || is_made_otherwise(&last.then, &member.sample)
+                age_ns >= QUIET_PACE_NS || is_made_otherwise(last, member)
             }
             None => true,
         }
     }
 }
 
-fn is_made_otherwise(then: &ProcessSample, now: &ProcessSample) -> bool {
+/// Also where only its share is another: what workers no longer have in common, as the last walk told.
+fn is_made_otherwise(last: &KindsRead, member: &Member) -> bool {
+    let (then, now) = (&last.then, &member.sample);
     let changed_kib = then.anon_kib.abs_diff(now.anon_kib)
         + then.file_kib.abs_diff(now.file_kib)
         + then.shmem_kib.abs_diff(now.shmem_kib);
-    changed_kib > little_kib(now.rss_kib())
+    let shared_kib = member.walk.map_or(0, |walk| walk.pss_kib.abs_diff(last.pss_kib));
+    changed_kib.max(shared_kib) > little_kib(now.rss_kib())
 }
 
 /// Once a second when something can have changed, and sooner when much did: what a short run is made of is seen near
@@ -261,5 +264,26 @@ fn mapping_kind(kind: Kind) -> MappingKind {
         Kind::Stack => MappingKind::Stack,
         Kind::Device => MappingKind::Device,
         Kind::Kernel => MappingKind::Kernel,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nilometer_trace::record::ProcessSample;
+
+    use super::*;
+
+    /// As of a worker after a fork: the same pages, of which it has more and more for itself.
+    #[test]
+    fn kinds_are_read_again_when_only_the_share_has_changed() {
+        let mut member =
+            Member::open(&Proc::default(), 0, std::process::id() as i32, 0, &mut Vec::new()).unwrap();
+        member.sample.anon_kib = 100 << 10;
+        let walked = |pss_kib| Walk { pss_kib, ..Walk::new(&Shares::default(), &ProcessSample::default()) };
+        let last = KindsRead { at_ns: 0, then: member.sample, pss_kib: 50 << 10 };
+        member.walk = Some(walked(50 << 10));
+        assert!(!is_made_otherwise(&last, &member));
+        member.walk = Some(walked(60 << 10));
+        assert!(is_made_otherwise(&last, &member));
     }
 }

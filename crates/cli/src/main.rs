@@ -5,6 +5,7 @@ compile_error!("nilo runs on x86-64 Linux only; its HTML reports and exports ope
 
 mod args;
 mod cmd;
+mod path;
 mod talk;
 
 use std::process::ExitCode;

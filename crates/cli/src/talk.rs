@@ -40,7 +40,7 @@ pub fn stdout_style() -> Style {
 /// The same, as wide as asked.
 pub fn stdout_style_of(width: Option<u16>) -> Style {
     let style = stdout_style();
-    Style { width: width.map_or(style.width, usize::from), ..style }
+    Style { width: width.map_or(style.width, usize::from), whole: style.whole && width.is_none(), ..style }
 }
 
 /// How to draw on standard error.
@@ -49,12 +49,19 @@ pub fn stderr_style() -> Style {
 }
 
 fn style(is_terminal: bool) -> Style {
-    let width = terminal_size::terminal_size().map(|(w, _)| usize::from(w.0));
+    let terminal = || terminal_size::terminal_size().filter(|_| is_terminal).map(|(w, _)| usize::from(w.0));
+    let width = asked_columns().or_else(terminal);
     Style {
-        width: width.filter(|_| is_terminal).unwrap_or(100).clamp(40, 200),
+        width: width.unwrap_or(100).clamp(40, 200),
         color: is_terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
         unicode: speaks_utf8(),
+        whole: width.is_none(),
     }
+}
+
+/// `COLUMNS`, where it is set to a number.
+fn asked_columns() -> Option<usize> {
+    std::env::var("COLUMNS").ok()?.trim().parse().ok().filter(|columns| *columns > 0)
 }
 
 fn speaks_utf8() -> bool {

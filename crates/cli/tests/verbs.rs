@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests
 
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -30,6 +31,20 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nilo"));
         command.args(words).current_dir(self.directory.path()).stdin(Stdio::null());
         command.env_remove("NILO_DIR").env("XDG_STATE_HOME", self.path("state")).env("LC_ALL", "C.UTF-8");
+        command.env_remove("COLUMNS");
+        command
+    }
+
+    /// The same, where modes of files count for root too.
+    fn unprivileged(&self, words: &[&str]) -> Command {
+        let plain = self.command(words);
+        if text(&Command::new("id").arg("-u").output().unwrap().stdout).trim() != "0" {
+            return plain;
+        }
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set=-all", "--inh-caps=-all"]).arg(plain.get_program()).args(words);
+        command.current_dir(self.directory.path()).stdin(Stdio::null());
+        command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command
     }
 
@@ -142,6 +157,19 @@ fn every_verb_finds_a_run_by_its_name_without_the_ending() {
 }
 
 #[test]
+fn a_run_without_a_ledger_names_what_it_has_instead() {
+    let place = Place::new();
+    for program in [&["true"][..], &["sleep", "0.5"]] {
+        let words = [&["run", "-q", "--force", "-o", "a.nilo", "--"], program].concat();
+        assert!(place.nilo(&words).status.success());
+        let output = place.nilo(&["where", "a.nilo"]);
+        let (said, report) = (text(&output.stderr), text(&place.nilo(&["report", "a.nilo"]).stdout));
+        let next = if report.contains("\n made of ") { "nilo report a.nilo" } else { "nilo where PID" };
+        assert!(output.status.code() == Some(5) && said.contains(next), "{said}{report}");
+    }
+}
+
+#[test]
 fn reports_of_imports_follow_the_schema() {
     let place = Place::new();
     let schema = serde_json::from_str(nilometer_report::json::SCHEMA).unwrap();
@@ -216,6 +244,121 @@ fn a_run_directory_is_no_log_and_is_pointed_to_report() {
     place.nilo(&["import", &fixture("repeats.log"), "-q", "-o", "r.nilo"]);
     let said = text(&place.nilo(&["import", "r.nilo"]).stderr);
     assert!(said.contains("is a directory") && said.contains("nilo report r.nilo"), "{said}");
+}
+
+/// It failed, named the path, and says what to try.
+fn refuses_with_a_hint(place: &Place, words: &[&str], path: &str) {
+    let output = place.nilo(words);
+    let said = text(&output.stderr);
+    assert!(!output.status.success(), "{words:?}: {said}");
+    let (sentence, hint) = said.split_once("\nhint: ").unwrap_or((&said, ""));
+    assert!(sentence.contains(path) && !hint.trim().is_empty(), "{words:?}: {said}");
+}
+
+#[test]
+fn a_path_that_cannot_be_read_is_named_with_a_next_step() {
+    let place = Place::new();
+    assert!(place.nilo(&["import", &fixture("repeats.log"), "-q", "-o", "good.nilo"]).status.success());
+    std::fs::create_dir_all(place.path("folder")).unwrap();
+    std::fs::create_dir_all(place.path("broken.nilo")).unwrap();
+    place.write("broken.nilo/manifest.json", "");
+    place.write("empty", "");
+    place.write("words.txt", "some words\n");
+    for wrong in ["missing", "folder", "empty", "words.txt", "broken.nilo"] {
+        for words in [
+            &["heap", wrong][..],
+            &["heap", "diff", wrong, wrong],
+            &["where", wrong],
+            &["pages", wrong],
+            &["compare", wrong, "good.nilo"],
+            &["compare", "good.nilo", wrong],
+            &["mode", "all", wrong],
+            &["report", wrong],
+            &["report", wrong, "--allocs"],
+            &["report", "good.nilo", "--html", "--base", wrong],
+            &["report", "good.nilo", "--html", "--pages", wrong],
+            &["plot", wrong, "-o", "picture.svg"],
+            &["export", wrong, "--format", "csv"],
+            &["leak", wrong],
+            &["merge", wrong],
+            &["import", wrong],
+            &["sweep", "--resume", wrong],
+            &["sweep", "--sets", wrong, "--", "true"],
+        ] {
+            refuses_with_a_hint(&place, words, wrong);
+        }
+    }
+    assert_eq!(place.entries(), ["broken.nilo", "empty", "folder", "good.nilo", "words.txt"]);
+}
+
+#[test]
+fn what_is_closed_to_us_is_named_with_its_owner() {
+    let place = Place::new();
+    let run = place.path("closed.nilo");
+    std::fs::create_dir(&run).unwrap();
+    std::fs::set_permissions(&run, std::fs::Permissions::from_mode(0o0)).unwrap();
+    let user = text(&Command::new("id").arg("-un").output().unwrap().stdout);
+    for words in [
+        &["report", "closed.nilo"][..],
+        &["report", "closed"],
+        &["where", "closed.nilo"],
+        &["leak", "closed.nilo"],
+        &["compare", "closed.nilo", "closed.nilo"],
+        &["pages", "closed.nilo"],
+        &["heap", "closed.nilo"],
+        &["sweep", "closed.nilo"],
+    ] {
+        let output = place.unprivileged(words).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(5), "{words:?}: {said}");
+        let whose = format!("permission denied; closed.nilo belongs to {}", user.trim());
+        assert!(said.contains(&whose) && said.contains("chmod u+rwx closed.nilo"), "{words:?}: {said}");
+    }
+    std::fs::set_permissions(&run, std::fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn what_somebody_else_has_closed_is_to_be_asked_for() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("closed.nilo")).unwrap();
+    std::fs::set_permissions(place.path("closed.nilo"), std::fs::Permissions::from_mode(0o700)).unwrap();
+    if std::os::unix::fs::chown(place.path("closed.nilo"), Some(4_000_000), None).is_err() {
+        return nilometer_lab::skip("root", "a directory of another user is needed");
+    }
+    let output = place.unprivileged(&["report", "closed.nilo"]).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(said.contains("belongs to user 4000000") && said.contains("sudo -u '#4000000' nilo"), "{said}");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named_with_a_next_step() {
+    let place = Place::new();
+    assert!(place.nilo(&["run", "-q", "-o", "good.nilo", "--", "sleep", "0.3"]).status.success());
+    std::fs::create_dir_all(place.path("folder.svg")).unwrap();
+    for wrong in ["no/such.svg", "folder.svg"] {
+        refuses_with_a_hint(&place, &["report", "good.nilo", "--html", "-o", wrong], wrong);
+        refuses_with_a_hint(&place, &["plot", "good.nilo", "-o", wrong], wrong);
+        refuses_with_a_hint(&place, &["export", "good.nilo", "--format", "csv", "-o", wrong], wrong);
+        let json = format!("--json={wrong}");
+        refuses_with_a_hint(&place, &["leak", "good.nilo", &json], wrong);
+    }
+}
+
+#[test]
+fn a_pipe_cuts_nothing_and_is_as_wide_as_columns_says() {
+    let place = Place::new();
+    let long = "x".repeat(90);
+    let script = format!("sleep 0.3; : {long}");
+    assert!(place.nilo(&["run", "-q", "-o", "good.nilo", "--", "sh", "-c", &script]).status.success());
+    let narrow = text(&place.command(&["report", "good.nilo"]).env("COLUMNS", "40").output().unwrap().stdout);
+    let widest = |text: &str| text.lines().map(|line| line.chars().count()).max();
+    assert_eq!(widest(&narrow), Some(40), "{narrow}");
+    let plain = text(&place.nilo(&["report", "good.nilo"]).stdout);
+    let wrong =
+        text(&place.command(&["report", "good.nilo"]).env("COLUMNS", "many").output().unwrap().stdout);
+    assert!(plain.contains(&long), "{plain}");
+    assert_eq!(plain, wrong);
 }
 
 #[test]

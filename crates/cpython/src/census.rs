@@ -144,15 +144,14 @@ fn take(
     }
     let dangling = closure.dangling;
     let (mut graph, roots) = order::graph(heap, closure, &roots);
+    graph.origin = origin(python, image, std::mem::take(&mut graph.origin));
     timings.order = clock.lap();
     if options.detail == Detail::Places {
-        graph.origin = origin(python, image, std::mem::take(&mut graph.origin));
         return (graph, Vec::new(), timings);
     }
     let references = quality::count_references(&mut graph, roots);
     graph.quality = quality::check(&mut graph, &references, tally, dangling);
     graph.threads = stack::threads(python, image);
-    graph.origin = origin(python, image, std::mem::take(&mut graph.origin));
     timings.check = clock.lap();
     (graph, references, timings)
 }

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use crate::holding::Holding;
 use crate::layout::Obmalloc;
 use crate::locate::Python;
-use crate::pool::{Pool, Pools};
+use crate::pool::{Pool, Pools, half};
 
 /// Offset of `arenaindex` in `struct pool_header` (Objects/obmalloc.c).
 const ARENA_INDEX: usize = 32;
@@ -69,18 +69,23 @@ impl Footprint {
 }
 
 /// What is known of each arena: the number its pools have, and the stretch they cover.
-struct Arenas(FxHashMap<u32, Range<u64>>);
+struct Arenas(Vec<(u32, Range<u64>)>);
 
 impl Arenas {
     fn of(pools: &Pools, image: &Image, layout: &Obmalloc) -> Self {
-        let mut arenas: FxHashMap<u32, Range<u64>> = FxHashMap::default();
+        let mut arenas: Vec<(u32, Range<u64>)> = Vec::new();
+        // Where in the list the last one with a number is.
+        let mut last: FxHashMap<u32, usize> = FxHashMap::default();
         for pool in pools.list() {
             let Some(index) = arena_index(image, pool.base) else { continue };
             let end = pool.base + layout.pool_size;
-            let known = arenas.entry(index).or_insert(pool.base..end);
-            // A number that two interpreters use: what is too far away is another arena.
-            if end - known.start <= layout.arena_size {
-                known.end = known.end.max(end);
+            match last.get(&index).and_then(|place| arenas.get_mut(*place)) {
+                Some((_, known)) if end - known.start <= layout.arena_size => known.end = end,
+                // The first, or too far away: each interpreter numbers its own.
+                _ => {
+                    last.insert(index, arenas.len());
+                    arenas.push((index, pool.base..end));
+                }
             }
         }
         Self(arenas)
@@ -105,16 +110,13 @@ impl Arenas {
 }
 
 fn arena_index(image: &Image, base: u64) -> Option<u32> {
-    let bytes = image.slice(base + ARENA_INDEX as u64, 4)?;
-    bytes.try_into().ok().map(u32::from_le_bytes)
+    half(image.slice(base + ARENA_INDEX as u64, 4)?, 0)
 }
 
 /// A pool that was used: its header keeps its arena's number and its last size class.
 fn is_empty_pool(image: &Image, base: u64, index: u32, layout: &Obmalloc) -> bool {
     let Some(bytes) = image.slice(base, 48) else { return false };
-    let half = |offset: usize| {
-        bytes.get(offset..offset + 4).and_then(|half| half.try_into().ok()).map_or(0, u32::from_le_bytes)
-    };
+    let half = |offset: usize| half(bytes, offset).unwrap_or(0);
     let block = (u64::from(half(36)) + 1).saturating_mul(layout.alignment);
     half(0) == 0
         && half(ARENA_INDEX) == index
@@ -133,7 +135,33 @@ fn push(ranges: &mut Vec<Range<u64>>, next: Range<u64>) {
 
 #[cfg(test)]
 mod tests {
+    use nilometer_image::Segment;
+
     use super::*;
+    use crate::layout;
+
+    /// A page with one block of 64 bytes in use, in an arena that has number 7.
+    fn pool() -> Vec<u8> {
+        let mut bytes = vec![0; 4096];
+        for (at, number) in [(0, 1u32), (ARENA_INDEX, 7), (36, 3), (40, 48 + 64), (44, 4096 - 64)] {
+            bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    #[allow(clippy::single_range_in_vec_init, reason = "one range is meant")]
+    fn arenas_of_two_interpreters_may_have_the_same_number() {
+        let layout = &layout::all()[0].layout.obmalloc;
+        let bases = [0x10_0000, 0x90_0000, 0x90_2000];
+        let segments =
+            bases.iter().zip(0..).map(|(base, page)| Segment::new(*base, base + 4096, page * 4096));
+        let image = Image::new(pool().repeat(3).as_slice().into(), segments.collect(), Vec::new());
+        let pools = Pools::find(&image, layout);
+        let arenas = Arenas::of(&pools, &image, layout);
+        assert_eq!(arenas.0, [(7, 0x10_0000..0x10_1000), (7, 0x90_0000..0x90_3000)]);
+        assert_eq!(arenas.empty_pools(&pools, &image, layout), vec![0x90_1000..0x90_2000]);
+    }
 
     #[test]
     #[allow(clippy::single_range_in_vec_init)]

@@ -33,10 +33,7 @@ pub(crate) fn holdings(heap: &mut Heap<'_>, closure: &Closure) -> Vec<Holding> {
     let mut owner = vec![NOBODY; heap.len()];
     let mut waiting = modules.seed(heap, &mut owner);
     while let Some(number) = waiting.pop_front() {
-        let own = closure.start.get(number as usize).zip(closure.start.get(number as usize + 1));
-        let held =
-            own.and_then(|(from, to)| closure.to.get(*from as usize..*to as usize)).unwrap_or_default();
-        for target in held {
+        for target in closure.referents(number) {
             if owner.get(*target as usize) == Some(&NOBODY) {
                 owner[*target as usize] = owner[number as usize];
                 waiting.push_back(*target);

@@ -4,6 +4,7 @@
 //! zero, or in its place the next one of the list (3.13 on); a freed float has the next one in place of its type.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -19,9 +20,9 @@ const FLOAT_BYTES: u32 = 32;
 /// The blocks of freed objects, in order of address.
 pub(crate) fn blocks(heap: &mut Heap<'_>, version: Version) -> Vec<Range<u64>> {
     let mut search = Search { idle: Vec::new(), floats: FxHashMap::default() };
-    for index in 0..heap.pools.list().len() {
-        let Some(pool) = heap.pools.list().get(index).copied() else { break };
-        search.pool(heap, &pool);
+    let pools = Arc::clone(&heap.pools);
+    for pool in pools.list() {
+        search.pool(heap, pool);
     }
     if (version.major, version.minor) < LINKED_BY_COUNT {
         search.add_floats();

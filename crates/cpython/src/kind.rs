@@ -146,7 +146,7 @@ impl<'a> Types<'a> {
             return None;
         }
         // Both ends; between them may be the border of what was copied.
-        self.image.word(address.checked_add(layout.size - 8)?)?;
+        self.image.word(address.checked_add(layout.size.checked_sub(8)?)?)?;
         let meta = self.word(address, self.layout.object.type_);
         let plain = address == self.root || meta == self.root;
         if !plain && (depth > DEEPEST || !self.is_metatype(meta, depth)) {
@@ -419,4 +419,49 @@ fn is_object(kind: u32) -> bool {
 /// Members by which a type tells where its dict is; their offset is that of the dict.
 fn is_offset_of(name: &str) -> bool {
     matches!(name, "__dictoffset__" | "__weaklistoffset__" | "__vectorcalloffset__")
+}
+
+#[cfg(test)]
+impl Type {
+    /// One whose objects have a shape, and nothing besides.
+    pub fn of_shape(shape: Shape, basicsize: u64) -> Self {
+        Self {
+            address: 0x1000,
+            flags: 0,
+            basicsize,
+            itemsize: 0,
+            dictoffset: 0,
+            base: None,
+            shape,
+            nature: Nature::Instance,
+            before: 0,
+            inline_bytes: 0,
+            keys: 0,
+            words: Vec::new(),
+            hidden_items: 0,
+            time_bytes: 0,
+            name: String::new(),
+            is_class: false,
+            is_listed: false,
+            is_leaf: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nilometer_image::Segment;
+
+    use super::*;
+    use crate::layout;
+
+    /// Since 3.13 the interpreter tells how long its types are.
+    #[test]
+    fn types_shorter_than_a_word_are_none() {
+        let mut layout = layout::all()[0].layout;
+        layout.type_.size = 0;
+        let segments = vec![Segment::new(0x1000, 0x2000, 0)];
+        let image = Image::new([0u8; 4096].as_slice().into(), segments, Vec::new());
+        assert_eq!(Types::new(&image, &layout, 0x1000).at(0x1000), None);
+    }
 }

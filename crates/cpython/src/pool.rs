@@ -237,9 +237,7 @@ impl Pool {
             free_list,
         })
     }
-}
 
-impl Pool {
     /// Of the blocks that are handed out, by the header's own count.
     pub fn used_bytes(&self) -> u32 {
         self.counted * self.block_bytes
@@ -267,7 +265,7 @@ fn divided(within: u32, block_bytes: u32) -> u32 {
     }
 }
 
-fn half(bytes: &[u8], offset: usize) -> Option<u32> {
+pub(crate) fn half(bytes: &[u8], offset: usize) -> Option<u32> {
     bytes.get(offset..offset + 4)?.try_into().ok().map(u32::from_le_bytes)
 }
 

@@ -6,11 +6,13 @@
 use nilometer_image::Memory;
 
 use crate::layout::{Bits, Layout, flag};
+use crate::reference::table::index_width;
 
 /// More entries than any table of modules, attributes or threads has.
 const MAX_ENTRIES: u64 = 1 << 20;
 const MAX_TEXT: u64 = 4096;
 const MAX_ITEMS: u64 = 1 << 16;
+const MAX_INDEX_BYTES: u64 = 1 << 40;
 
 /// Objects of one interpreter.
 #[derive(Debug)]
@@ -178,24 +180,14 @@ impl<'a, M: Memory + ?Sized> Reader<'a, M> {
         let layout = &self.layout.dict_keys;
         let byte = |offset: Option<u64>| self.memory.u8(keys.checked_add(offset?)?);
         let indices = match layout.slots {
-            Some(slots) => index_bytes(self.word(keys, slots)?)?,
-            None => 1u64
-                .checked_shl(u32::from(byte(layout.log2_index_bytes)?))
-                .filter(|bytes| *bytes < 1 << 40)?,
+            Some(slots) => self.word(keys, slots).and_then(|slots| slots.checked_mul(index_width(slots)))?,
+            None => 1u64.checked_shl(u32::from(byte(layout.log2_index_bytes)?))?,
         };
+        if indices >= MAX_INDEX_BYTES {
+            return None;
+        }
         let general = byte(layout.kind).is_none_or(|kind| kind == 0);
         let entry = if general { layout.general_entry } else { layout.str_entry };
         Some((keys.checked_add(layout.indices)?.checked_add(indices)?, entry))
     }
-}
-
-/// Size of the index table up to 3.10: as few bytes per slot as its number of slots needs.
-fn index_bytes(slots: u64) -> Option<u64> {
-    let width = match slots {
-        0..=0xff => 1,
-        0x100..=0xffff => 2,
-        0x1_0000..=0xffff_ffff => 4,
-        _ => 8,
-    };
-    slots.checked_mul(width).filter(|bytes| *bytes < 1 << 40)
 }

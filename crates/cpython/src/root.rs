@@ -11,13 +11,13 @@ use rustc_hash::FxHashSet;
 
 use crate::census::heap::{Found as Number, Heap};
 use crate::kind::known::Shape;
-use crate::layout::{Layout, Member};
+use crate::layout::{Layout, Member, StaticTypes};
 use crate::locate::{Interpreter, Python};
+use crate::reader::Reader;
 use crate::reference::{Context, StaticState};
 use crate::stack;
 
-/// Threads and exception states of one interpreter.
-const MOST_THREADS: usize = 1 << 16;
+/// Exception states of one thread.
 const MOST_HANDLED: usize = 1000;
 
 /// All places that hold a reference and are no object.
@@ -122,17 +122,10 @@ impl Roots {
     }
 
     fn add_threads(&mut self, heap: &mut Heap<'_>, layout: &Layout, interpreter: &Interpreter) {
-        let mut thread = interpreter.threads;
-        for _ in 0..MOST_THREADS {
-            if thread == 0
-                || heap.image.word(thread.wrapping_add(layout.thread.interpreter))
-                    != Some(interpreter.address)
-            {
-                return;
-            }
+        let threads = stack::list_threads(&Reader::new(heap.image, layout), interpreter);
+        for thread in threads.into_iter().rev() {
             self.add_members(heap, thread, layout.thread.owned);
             self.add_handled(heap, layout, thread);
-            thread = heap.image.word(thread.wrapping_add(layout.thread.next)).unwrap_or(0);
         }
     }
 
@@ -221,15 +214,19 @@ impl Roots {
 /// Where an interpreter keeps what its static types own: the types tell it.
 fn static_places(layout: &Layout, interpreter: u64) -> impl Iterator<Item = u64> {
     let states = layout.static_types;
+    static_entries(states, interpreter).flat_map(move |entry| {
+        [states.dict, states.subclasses, states.weaklist].map(|offset| entry.saturating_add(offset))
+    })
+}
+
+/// An entry for each static type, used or not.
+fn static_entries(states: StaticTypes, interpreter: u64) -> impl Iterator<Item = u64> {
     let arrays = [(states.builtins, states.builtins_max), (states.extensions, states.extensions_max)];
     arrays
         .into_iter()
         .filter_map(move |(first, most)| Some((interpreter.checked_add(first?)?, most)))
         .flat_map(move |(first, most)| {
-            (0..most).flat_map(move |number| {
-                let entry = first.saturating_add(number * states.size);
-                [states.dict, states.subclasses, states.weaklist].map(|offset| entry.saturating_add(offset))
-            })
+            (0..most).filter_map(move |number| first.checked_add(number * states.size))
         })
 }
 
@@ -255,19 +252,15 @@ impl Context {
     }
 
     fn add_static_states(&mut self, layout: &Layout, image: &Image, interpreter: u64) {
-        let states = &layout.static_types;
-        let arrays = [(states.builtins, states.builtins_max), (states.extensions, states.extensions_max)];
-        for (first, most) in arrays {
-            let Some(first) = first.and_then(|offset| interpreter.checked_add(offset)) else { continue };
-            for number in 0..most {
-                let at = |offset: u64| image.word(first.checked_add(number * states.size + offset)?);
-                let Some(type_) = at(states.type_).filter(|type_| *type_ != 0) else { continue };
-                let state = StaticState {
-                    dict: at(states.dict).unwrap_or(0),
-                    subclasses: at(states.subclasses).unwrap_or(0),
-                };
-                self.static_states.entry(type_).or_default().push(state);
-            }
+        let states = layout.static_types;
+        for entry in static_entries(states, interpreter) {
+            let at = |offset: u64| image.word(entry.checked_add(offset)?);
+            let Some(type_) = at(states.type_).filter(|type_| *type_ != 0) else { continue };
+            let state = StaticState {
+                dict: at(states.dict).unwrap_or(0),
+                subclasses: at(states.subclasses).unwrap_or(0),
+            };
+            self.static_states.entry(type_).or_default().push(state);
         }
     }
 }

@@ -8,7 +8,7 @@ mod lines;
 mod naming;
 mod reference;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use nilometer_image::Memory;
 use nilometer_trace::heap::{Frame, ThreadStack};
@@ -122,12 +122,14 @@ pub fn frame_references<M: Memory + ?Sized>(python: &Python, memory: &M, object:
 }
 
 /// Addresses of the thread states; their list is newest first.
-fn list_threads<M: Memory + ?Sized>(reader: &Reader<M>, interpreter: &Interpreter) -> Vec<u64> {
+pub(crate) fn list_threads<M: Memory + ?Sized>(reader: &Reader<M>, interpreter: &Interpreter) -> Vec<u64> {
     let mut found = Vec::new();
+    let mut seen = HashSet::new();
     let mut next = interpreter.threads;
     while next != 0 && next.is_multiple_of(8) && found.len() < MAX_THREADS {
-        // A list that changed under our eyes leads elsewhere.
-        if reader.word(next, reader.layout.thread.interpreter) != Some(interpreter.address) {
+        // A list that changed under our eyes leads elsewhere, or back.
+        let is_ours = reader.word(next, reader.layout.thread.interpreter) == Some(interpreter.address);
+        if !is_ours || !seen.insert(next) {
             break;
         }
         found.push(next);
@@ -208,4 +210,35 @@ fn describe_code<M: Memory + ?Sized>(reader: &Reader<M>, code: u64) -> (String, 
     let text = |offset: u64| reader.text(reader.pointer(code, offset)?);
     let function = layout.qualname.and_then(text).or_else(|| text(layout.name));
     (text(layout.filename).unwrap_or_else(|| "?".to_owned()), function.unwrap_or_else(|| "?".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use nilometer_image::{Image, Segment};
+
+    use super::*;
+    use crate::layout;
+
+    const FIRST: u64 = 0x10_0000;
+    const SECOND: u64 = 0x10_1000;
+    const STATE: u64 = 0x50_0000;
+
+    #[test]
+    fn a_list_of_threads_that_leads_back_ends() {
+        let layout = layout::all()[0].layout;
+        let mut bytes = vec![0; 0x2000];
+        for (thread, next) in [(FIRST, SECOND), (SECOND, FIRST)] {
+            for (offset, word) in [(layout.thread.interpreter, STATE), (layout.thread.next, next)] {
+                let at = (thread - FIRST + offset) as usize;
+                bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+            }
+        }
+        let segments = vec![Segment::new(FIRST, FIRST + bytes.len() as u64, 0)];
+        let image = Image::new(bytes.as_slice().into(), segments, Vec::new());
+        let (gc, interned) = (None, None);
+        let (id, modules, sys, builtins) = (0, 0, 0, 0);
+        let interpreter =
+            Interpreter { address: STATE, id, modules, sys, builtins, gc, threads: FIRST, interned };
+        assert_eq!(list_threads(&Reader::new(&image, &layout), &interpreter), [SECOND, FIRST]);
+    }
 }

@@ -41,6 +41,13 @@ impl Mapping {
         self.path.as_os_str().as_encoded_bytes().starts_with(b"/")
     }
 
+    /// Has a path, but memory behind it and no file on a disk.
+    pub fn is_named_memory(&self) -> bool {
+        let path = self.path.as_os_str().as_encoded_bytes();
+        let names = [&b"/dev/shm/"[..], b"/memfd:", b"/dev/zero", b"/SYSV", b"/dev/hugepages/"];
+        names.iter().any(|name| path.starts_with(name))
+    }
+
     /// Memory of the process alone: no file is behind it, and nobody shares it but by a fork.
     pub fn is_private_memory(&self) -> bool {
         !self.shared && !self.is_file() && !self.is_device() && !self.is_of_kernel()
@@ -54,9 +61,7 @@ impl Mapping {
     /// A device other than those that are plain memory: reading it may do things.
     pub fn is_device(&self) -> bool {
         let path = self.path.as_os_str().as_encoded_bytes();
-        let is_memory =
-            path.starts_with(b"/dev/shm/") || path == b"/dev/zero" || path.starts_with(b"/dev/hugepages/");
-        (path.starts_with(b"/dev/") && !is_memory) || path.starts_with(b"anon_inode:")
+        (path.starts_with(b"/dev/") && !self.is_named_memory()) || path.starts_with(b"anon_inode:")
     }
 
     /// `[vdso]`, `[vvar]`, …: pages of the kernel.

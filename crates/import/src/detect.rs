@@ -21,6 +21,8 @@ pub enum Format {
     Torch,
     /// A device memory profile (pprof).
     Jax,
+    /// Another memory profile of pprof: our own, Go's.
+    Pprof,
     /// Dumps and tables of Heapy.
     Heapy,
     /// Tables of Pympler.
@@ -32,7 +34,7 @@ pub enum Format {
 impl Format {
     /// Does it tell allocations and their stacks, rather than readings?
     pub fn has_sites(self) -> bool {
-        matches!(self, Self::MxnetLog | Self::Torch | Self::Jax)
+        matches!(self, Self::MxnetLog | Self::Torch | Self::Jax | Self::Pprof)
     }
 }
 
@@ -44,6 +46,7 @@ impl fmt::Display for Format {
             Self::MxnetLog => "mxnet-log",
             Self::Torch => "torch snapshot",
             Self::Jax => "jax profile",
+            Self::Pprof => "pprof profile",
             Self::Heapy => "heapy table",
             Self::Muppy => "muppy table",
             Self::Smaps => "smaps series",
@@ -83,10 +86,11 @@ pub fn detect(head: &[u8]) -> Result<Detected, Error> {
 
 fn by_bytes(head: &[u8]) -> Option<Detected> {
     let detected = |format, why: &str| Some(Detected { format, why: why.to_owned() });
-    match head {
-        [0x80, 2..=5, ..] => detected(Format::Torch, "it is a pickle"),
-        _ if pprof::is_profile(head) => detected(Format::Jax, "it is a profile of pprof"),
-        _ => None,
+    match (head, pprof::profile_of(head)) {
+        ([0x80, 2..=5, ..], _) => detected(Format::Torch, "it is a pickle"),
+        (_, Some(Format::Jax)) => detected(Format::Jax, "it is a profile of pprof"),
+        (_, Some(format)) => detected(format, "it has more than the two sample types of JAX"),
+        (_, None) => None,
     }
 }
 
@@ -110,8 +114,8 @@ fn by_any_line(text: &str) -> Option<Detected> {
     Some(Detected { format: Format::MxnetLog, why })
 }
 
-const FORMATS: &str = "known: mxnet-log, torch (snapshot pickle), jax (pprof), heapy, muppy, smaps, meminfo-log, free-log; see \
-                       docs/import.md, or name it with --as";
+const FORMATS: &str = "known: mxnet-log, torch (snapshot pickle), jax, pprof, heapy, muppy, smaps, meminfo-log, free-log, damon, \
+                       lackey; see docs/import.md, or name it with --as";
 
 fn foreign(head: &[u8], line: &str, number: u64) -> Error {
     if head.starts_with(&[0x1f, 0x8b]) || head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {

@@ -1,8 +1,8 @@
 //! Recordings of other tools in, our records out: as told, nothing invented. What a foreign log does not say
 //! (processes, the cost of its sampler, a monotonic clock) is absent here too, or noted as made up.
 //!
-//! Logs of readings are read line by line, one foreign record at a time, so a log of any size needs the same memory;
-//! recordings of allocations are read whole. Knows no file and no directory. The one invariant: no bytes panic;
+//! Logs of readings and address traces are read line by line, one foreign record at a time, so a log of any size needs the same
+//! memory; recordings of allocations are read whole. Knows no file and no directory. The one invariant: no bytes panic;
 //! what is malformed is refused with its place, and only a record that the end of the file cuts is left out, and that is noted.
 
 pub mod damon;
@@ -12,6 +12,7 @@ mod error;
 mod free;
 mod free_log;
 mod heap_log;
+pub mod lackey;
 mod lines;
 mod meminfo_log;
 pub mod mxnet;
@@ -62,7 +63,7 @@ pub fn convert(
         Format::Heapy => heapy::convert(&mut lines, &mut looks, &mut emitter)?,
         Format::Muppy => muppy::convert(&mut lines, &mut looks, &mut emitter)?,
         Format::Smaps => smaps::convert(&mut lines, &mut emitter)?,
-        Format::MxnetLog | Format::Torch | Format::Jax => {}
+        Format::MxnetLog | Format::Torch | Format::Jax | Format::Pprof => {}
     }
     Ok(emitter.finish())
 }
@@ -71,7 +72,7 @@ pub fn convert(
 pub fn sites(format: Format, name: &str, bytes: &[u8]) -> Result<Sites, Error> {
     match format {
         Format::Torch => torch::parse(bytes),
-        Format::Jax => pprof::parse(bytes),
+        Format::Jax | Format::Pprof => pprof::parse(bytes),
         Format::MxnetLog => Ok(mxnet::sites(&[(name.to_owned(), mxnet::parse(bytes)?)])),
         _ => Ok(Sites::default()),
     }

@@ -1,14 +1,18 @@
-//! Device memory profiles of JAX (`jax.profiler.save_device_memory_profile`): pprof, usually gzipped.
+//! Memory profiles of pprof, usually gzipped: of JAX's devices (`jax.profiler.save_device_memory_profile`), of
+//! `nilo export --format pprof`, and of others that name their sample types as Go does.
 //!
-//! A profile is one moment: what was live then, by the stack that allocated it. Each device is a process here.
+//! JAX's is one moment: what was live then, by the stack that allocated it; each device is a process here. In the others
+//! the name of a sample type says what it is of: `peak_`, `inuse_`, `alloc_` or `temporary_`, `space` or `objects`.
 
 use std::collections::HashMap;
 use std::io::Read as _;
 
 use flate2::read::GzDecoder;
+use nilometer_trace::allocs::{Amount, Site};
 use nilometer_wire::Message as _;
 use nilometer_wire::pprof::{Function, Location, Mapping, Profile, Sample};
 
+use crate::detect::Format;
 use crate::error::Error;
 use crate::sites::Sites;
 use crate::stacks::{Stacks, Told, add};
@@ -17,22 +21,108 @@ use crate::time::FIRST_NS;
 /// Unpacked profiles are some megabytes.
 const MOST_BYTES: u64 = 512 << 20;
 const SHAPE: &str = "write one with jax.profiler.save_device_memory_profile(\"memory.prof\")";
+/// Allocations and space; who has more says more than one moment.
+const TYPES_OF_JAX: usize = 2;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Could a file that begins so be one?
-pub(crate) fn is_profile(head: &[u8]) -> bool {
+/// Could a file that begins so be one, and is it JAX's? Sample types come first, their names last.
+pub(crate) fn profile_of(head: &[u8]) -> Option<Format> {
+    let mut start = Vec::new();
     if head.starts_with(&GZIP) {
-        let mut start = Vec::new();
         // The head is cut, so the end is an error; what was unpacked until then is enough.
         let _ = GzDecoder::new(head).take(64).read_to_end(&mut start);
-        return is_message(&start);
+    } else {
+        start.extend_from_slice(&head[..head.len().min(64)]);
     }
-    is_message(head)
+    match sample_types(&start) {
+        0 => None,
+        1..=TYPES_OF_JAX => Some(Format::Jax),
+        _ => Some(Format::Pprof),
+    }
 }
 
-/// The first field is a sample type: two small numbers.
-fn is_message(start: &[u8]) -> bool {
-    matches!(start, [0x0a, length, 0x08, ..] if *length <= 22)
+/// How many there are at the start of a message: fields of two small numbers each.
+fn sample_types(mut start: &[u8]) -> usize {
+    let mut count = 0;
+    while let [0x0a, length @ 0..=22, 0x08, ..] = start {
+        count += 1;
+        start = start.get(2 + usize::from(*length)..).unwrap_or_default();
+    }
+    count
+}
+
+/// Where in a sample bytes and blocks of one figure stand.
+#[derive(Debug, Clone, Copy)]
+struct Columns {
+    bytes: usize,
+    count: Option<usize>,
+}
+
+impl Columns {
+    fn named(book: &Book<'_>, figure: &str) -> Option<Self> {
+        let at = |of: &str| {
+            let name = format!("{figure}_{of}");
+            book.profile.sample_type.iter().position(|kind| book.text(kind.kind) == name)
+        };
+        Some(Self { bytes: at("space")?, count: at("objects") })
+    }
+
+    /// Without names that are known: the first of the unit.
+    fn by_unit(book: &Book<'_>) -> Option<Self> {
+        let at = |unit| book.profile.sample_type.iter().position(|kind| book.text(kind.unit) == unit);
+        Some(Self { bytes: at("bytes")?, count: at("count") })
+    }
+
+    fn of(self, sample: &Sample) -> Amount {
+        let value = |at: usize| sample.value.get(at).map_or(0, |value| (*value).max(0) as u64);
+        Amount { bytes: value(self.bytes), count: self.count.map_or(0, value), variance: 0 }
+    }
+}
+
+/// What the profile tells of each stack; all the same where it is of one moment.
+struct Figures {
+    live: Columns,
+    peak: Columns,
+    total: Columns,
+    temporary: Option<Columns>,
+    /// Its sample types have no names that are known: a moment of JAX.
+    is_moment: bool,
+}
+
+impl Figures {
+    fn of(book: &Book<'_>) -> Option<Self> {
+        let [live, peak, total, temporary] =
+            ["inuse", "peak", "alloc", "temporary"].map(|figure| Columns::named(book, figure));
+        let is_moment = live.is_none() && peak.is_none() && total.is_none();
+        let any = live.or(peak).or(total).or_else(|| Columns::by_unit(book))?;
+        Some(Self {
+            live: live.unwrap_or(any),
+            peak: peak.unwrap_or(any),
+            total: total.unwrap_or(any),
+            temporary,
+            is_moment,
+        })
+    }
+
+    fn add(&self, site: &mut Site, sample: &Sample) {
+        add(&mut site.live, &self.live.of(sample));
+        add(&mut site.peak, &self.peak.of(sample));
+        add(&mut site.total, &self.total.of(sample));
+        if let Some(temporary) = self.temporary.map(|columns| columns.of(sample)) {
+            site.temporary_bytes = site.temporary_bytes.saturating_add(temporary.bytes);
+            site.temporary_count = site.temporary_count.saturating_add(temporary.count);
+        }
+        site.own_peak_bytes = site.peak.bytes;
+        site.highest_bytes = site.live.bytes.max(site.peak.bytes);
+    }
+
+    fn note(&self) -> &'static str {
+        if self.is_moment {
+            "one moment: live, peak and cumulative are the same"
+        } else {
+            "sums of each stack: steps, processes and times are not in a profile of pprof"
+        }
+    }
 }
 
 pub(crate) fn parse(bytes: &[u8]) -> Result<Sites, Error> {
@@ -40,33 +130,21 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Sites, Error> {
     let profile = Profile::decode(unpacked.as_slice())
         .map_err(|error| Error::Unknown { what: format!("no pprof profile: {error}"), hint: SHAPE })?;
     let book = Book::new(&profile);
-    let position = |unit: &str| profile.sample_type.iter().position(|kind| book.text(kind.unit) == unit);
-    let Some(bytes_at) = position("bytes") else {
+    let Some(figures) = Figures::of(&book) else {
         let what = "no sample type in bytes: this profile is not of memory".to_owned();
         return Err(Error::Unknown { what, hint: SHAPE });
     };
-    let count_at = position("count");
-    let (mut stacks, mut devices) = (Stacks::default(), HashMap::new());
+    let (mut stacks, mut processes) = (Stacks::default(), HashMap::new());
+    let program = if figures.is_moment { "device" } else { book.program() };
     for sample in &profile.sample {
-        let value = |at: Option<usize>| {
-            at.and_then(|at| sample.value.get(at)).map_or(0, |value| (*value).max(0) as u64)
-        };
-        let amount = nilometer_trace::allocs::Amount {
-            bytes: value(Some(bytes_at)),
-            count: value(count_at),
-            variance: 0,
-        };
-        let device = book.label(sample, "device").unwrap_or("device").to_owned();
-        let process = *devices.entry(device).or_insert_with_key(|name| stacks.process(name));
-        let site = stacks.site(process, &book.stack(sample));
+        let process = book.label(sample, "device").unwrap_or(program);
+        let process = *processes.entry(process).or_insert_with_key(|name| stacks.process(name));
+        let site = stacks.site(process, &book.stack(sample, figures.is_moment));
         if let Some(site) = stacks.site_mut(site) {
-            for sum in [&mut site.live, &mut site.peak, &mut site.total] {
-                add(sum, &amount);
-            }
-            site.highest_bytes = site.live.bytes;
+            figures.add(site, sample);
         }
     }
-    let notes = vec!["one moment: live, peak and cumulative are the same".to_owned()];
+    let notes = vec![figures.note().to_owned()];
     let (mut recording, symbols) = stacks.finish();
     (recording.about.started_ns, recording.about.ended_ns) = (FIRST_NS, FIRST_NS);
     let realtime_ns = u64::try_from(profile.time_nanos).unwrap_or(0);
@@ -114,10 +192,18 @@ impl<'p> Book<'p> {
         sample.label.iter().find(|label| self.text(label.key) == key).map(|label| self.text(label.text))
     }
 
-    /// Innermost first; the first frame says what it is: a buffer where nothing is told, or a compiled program.
-    fn stack(&self, sample: &Sample) -> Vec<Told> {
+    /// What ran, as we export it or as the first mapping tells.
+    fn program(&self) -> &'p str {
+        let command = self.profile.comment.iter().find_map(|at| self.text(*at).strip_prefix("nilo: "));
+        let mapped = self.profile.mapping.first().map(|mapping| self.text(mapping.filename));
+        command.or(mapped).filter(|name| !name.is_empty()).unwrap_or("program")
+    }
+
+    /// Innermost first. On a device the first frame says what it is: a buffer where nothing is told, or a compiled program.
+    fn stack(&self, sample: &Sample, on_device: bool) -> Vec<Told> {
         let kind = self.label(sample, "kind").filter(|kind| !kind.is_empty()).unwrap_or("buffer");
-        let mut frames = vec![Told::named(&format!("({kind})"), "")];
+        let mut frames: Vec<Told> =
+            on_device.then(|| Told::named(&format!("({kind})"), "")).into_iter().collect();
         for location in sample.location_id.iter().filter_map(|id| self.locations.get(id)) {
             let library = self.mappings.get(&location.mapping_id).map(|mapping| self.text(mapping.filename));
             let library = library.filter(|name| !name.is_empty()).map(str::to_owned);
@@ -180,7 +266,7 @@ mod tests {
     #[test]
     fn samples_become_sites_of_their_device() {
         let bytes = profile().encode_to_vec();
-        assert!(is_profile(&bytes));
+        assert_eq!(profile_of(&bytes), Some(Format::Jax));
         let sites = parse(&bytes).unwrap().recording;
         sites.check().unwrap();
         assert_eq!(sites.processes[0].name, "cpu:0");
@@ -195,6 +281,67 @@ mod tests {
         it.sample_type.truncate(1);
         assert!(parse(&it.encode_to_vec()).unwrap_err().to_string().contains("not of memory"));
         assert!(parse(b"\x0a\xff\xff\xff").is_err());
-        assert!(!is_profile(b"\x1f\x8b\x08"));
+        assert_eq!(profile_of(b"\x1f\x8b\x08"), None);
+    }
+
+    /// As `nilo export --format pprof` writes it.
+    fn exported() -> Profile {
+        let kinds = ["peak", "inuse", "alloc", "temporary"];
+        let mut texts: Vec<String> = ["", "count", "bytes"].map(str::to_owned).to_vec();
+        let mut sample_type = Vec::new();
+        for kind in kinds {
+            for (of, unit) in [("objects", 1), ("space", 2)] {
+                sample_type.push(ValueType { kind: texts.len() as i64, unit });
+                texts.push(format!("{kind}_{of}"));
+            }
+        }
+        let names = texts.len() as i64;
+        texts.extend(["keep", "/x/train.py", "nilo: python3 train.py"].map(str::to_owned));
+        Profile {
+            sample_type,
+            sample: vec![Sample {
+                location_id: vec![1],
+                value: vec![3, 3_000, 1, 1_000, 40, 40_000, 30, 30_000],
+                label: Vec::new(),
+            }],
+            location: vec![Location {
+                id: 1,
+                line: vec![Line { function_id: 9, line: 12 }],
+                ..Location::default()
+            }],
+            function: vec![Function { id: 9, name: names, filename: names + 1 }],
+            comment: vec![names + 2],
+            string_table: texts,
+            ..Profile::default()
+        }
+    }
+
+    #[test]
+    fn what_we_exported_comes_back_figure_by_figure() {
+        let bytes = exported().encode_to_vec();
+        assert_eq!(profile_of(&bytes), Some(Format::Pprof));
+        let sites = parse(&bytes).unwrap().recording;
+        sites.check().unwrap();
+        let site = &sites.sites[0];
+        assert_eq!((site.peak.bytes, site.peak.count), (3_000, 3));
+        assert_eq!((site.live.bytes, site.live.count), (1_000, 1));
+        assert_eq!((site.total.bytes, site.total.count), (40_000, 40));
+        assert_eq!((site.temporary_bytes, site.temporary_count), (30_000, 30));
+        let about = &sites.about;
+        assert_eq!((about.peak.bytes, about.live.bytes, about.total.bytes), (3_000, 1_000, 40_000));
+        assert_eq!(sites.processes[0].name, "python3 train.py");
+        assert_eq!((sites.codes[0].name.as_str(), sites.modules.len()), ("keep", 0), "no frame is made up");
+    }
+
+    #[test]
+    fn a_heap_profile_of_go_has_no_peak_of_its_own() {
+        let mut it = exported();
+        it.sample_type.drain(..2);
+        it.sample[0].value.drain(..2);
+        let sites = parse(&it.encode_to_vec()).unwrap().recording;
+        assert_eq!(
+            (sites.about.peak.bytes, sites.about.live.bytes, sites.about.total.bytes),
+            (1_000, 1_000, 40_000)
+        );
     }
 }

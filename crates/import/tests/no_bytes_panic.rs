@@ -43,7 +43,7 @@ fn answers(bytes: &[u8]) {
             assert!(error.hint().is_some() && error.to_string().chars().all(|c| !c.is_control()));
         }
     }
-    for format in [Format::MxnetLog, Format::Torch, Format::Jax] {
+    for format in [Format::MxnetLog, Format::Torch, Format::Jax, Format::Pprof] {
         match sites(format, "any", bytes) {
             Ok(sites) => assert_eq!(sites.recording.check(), Ok(())),
             Err(error) => {

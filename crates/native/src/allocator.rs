@@ -29,7 +29,7 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
     ("AddressSanitizer", "libasan", &["__asan_region_is_poisoned"]),
 ];
 
-/// Libraries by their names; the program, and libraries known to carry one, by what they export.
+/// Libraries by their names; the program, which comes first, also by what it exports.
 pub fn names(modules: &Modules) -> Vec<Allocator> {
     let libraries = modules.iter().filter_map(|module| {
         let known = KNOWN.iter().find(|(_, begin, _)| module.file_name().starts_with(begin))?;

@@ -10,6 +10,8 @@ pub struct Style {
     pub width: usize,
     pub color: bool,
     pub unicode: bool,
+    /// Nobody said how wide it may be (a pipe): sentences are folded, but no row of a table is cut.
+    pub whole: bool,
 }
 
 const LABEL_WIDTH: usize = 10;

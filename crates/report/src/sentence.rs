@@ -46,6 +46,7 @@ pub(crate) fn ending(run: &Run) -> String {
         Cause::NotSeen if run.about.verb == "import" => "imported",
         Cause::NotSeen if run.about.verb == "attach" => "attached",
         Cause::NotSeen => "end not seen",
+        Cause::Running => "still running",
         Cause::Exited | Cause::Signal => "",
     };
     let told = match (exit.signal, exit.code) {
@@ -68,7 +69,7 @@ pub(crate) fn findings(run: &Run) -> Vec<Line> {
     lines.extend(peak(run));
     lines.extend(run.limit.as_ref().filter(|_| run.peak.is_some()).map(limit_line));
     lines.extend(run.peak.as_ref().map(|_| growth(run)));
-    lines.extend(by_ledger(run).or_else(|| run.made_of.as_ref().map(made_of)));
+    lines.extend(by_ledger(run).or_else(|| by_mappings(run)));
     lines.extend(run.workers.iter().take(GROUPS).map(workers));
     lines.extend(run.system.devices.iter().filter(|device| device.tree_max_bytes > 0).map(device));
     lines.extend(machine(run));
@@ -83,8 +84,8 @@ pub(crate) fn findings(run: &Run) -> Vec<Line> {
 fn cause(run: &Run) -> Option<Line> {
     // The machine's OOM kills may be anybody's; after a success they stay in the long report.
     let killing = run.exit.code != Some(0) && run.system.oom_kills.unwrap_or(0) > 0;
-    let expected =
-        run.about.verb != "run" || matches!(run.exit.cause, Cause::Exited | Cause::Signal) && !killing;
+    let expected = run.about.verb != "run"
+        || matches!(run.exit.cause, Cause::Exited | Cause::Signal | Cause::Running) && !killing;
     let told = !expected && !run.exit.evidence.is_empty();
     told.then(|| Line { tone: Tone::Bad, ..Line::new("cause", run.exit.evidence.join(" · ")) })
 }
@@ -141,11 +142,19 @@ fn growth(run: &Run) -> Line {
                 format!("{}{}{}", rate_text(rate, low, high, per), since(run), reaches(run)),
             )
         },
-        GrowthClass::Flat => {
-            let bound = text::bytes(high.abs().max(low.abs()) as u64);
-            Line::new("growth", format!("flat: below {bound}/{per}{}", since(run)))
+        GrowthClass::Flat if high < 0.0 => {
+            Line::new("growth", format!("none: it falls, {}{}", rate_text(rate, low, high, per), since(run)))
         }
+        GrowthClass::Flat => Line::new("growth", format!("flat: {}{}", below(low, high, per), since(run))),
         GrowthClass::CannotTell => Line::new("growth", format!("cannot tell: {}", growth.reason)),
+    }
+}
+
+/// What a rise that is no growth is at most. Below a byte nothing moved at all, and there is no bound to tell.
+fn below(low: f64, high: f64, per: &str) -> String {
+    match high.abs().max(low.abs()).ceil() as u64 {
+        0 => "it did not move".into(),
+        bound => format!("below {}/{per}", text::bytes(bound)),
     }
 }
 
@@ -177,7 +186,8 @@ fn round(value: u64) -> u64 {
     value / unit * unit
 }
 
-fn made_of(made_of: &MadeOf) -> Line {
+fn by_mappings(run: &Run) -> Option<Line> {
+    let made_of = run.made_of.as_ref()?;
     let total = made_of.total_bytes as f64;
     let small = |bytes: u64| (bytes as f64) < SMALL_PART * total;
     let mut parts: Vec<String> = made_of
@@ -194,8 +204,8 @@ fn made_of(made_of: &MadeOf) -> Line {
     let sign = if made_of.residual_bytes < 0 { "" } else { "+" };
     parts.push(format!("residual {sign}{residual}"));
     let unit = text::scale(total.max(1024.0)).1;
-    let sentence = format!("{} {unit}{}", parts.join(" · "), distance(made_of.from_peak_s));
-    Line::new("made of", sentence)
+    let sentence = format!("{} {unit}{}", parts.join(" · "), distance(made_of));
+    Some(Line::new("made of", sentence))
 }
 
 /// Whether a ledger shows most of the peak.
@@ -222,13 +232,15 @@ fn by_ledger(run: &Run) -> Option<Line> {
     Some(Line { hint: Some(hint::command(Finding::Composition)), ..Line::new("made of", sentence) })
 }
 
-/// Nothing where the maps were read within half a second of the peak.
-fn distance(from_peak_s: f64) -> String {
-    let side = if from_peak_s < 0.0 { "before" } else { "after" };
-    if from_peak_s.abs() < 0.5 {
-        return String::new();
+/// Nothing where the maps were read within half a second of the peak and show most of it.
+fn distance(made_of: &MadeOf) -> String {
+    let side = if made_of.from_peak_s < 0.0 { "before" } else { "after" };
+    let shown = made_of.total_bytes as f64 - made_of.residual_bytes as f64;
+    match (made_of.from_peak_s.abs() < 0.5, shown >= made_of.total_bytes as f64 * MOST_OF_PEAK) {
+        (true, true) => String::new(),
+        (true, false) => " (it rose too fast to be read at the peak)".into(),
+        (false, _) => format!(" ({} {side} the peak)", text::duration(made_of.from_peak_s.abs())),
     }
-    format!(" ({} {side} the peak)", text::duration(from_peak_s.abs()))
 }
 
 fn workers(group: &Workers) -> Line {

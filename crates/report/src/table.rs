@@ -17,6 +17,8 @@ pub(crate) struct Table {
 const GAP: usize = 2;
 /// Room that the text column is left at least.
 const LEAST_TEXT: usize = 12;
+/// Of a row that nobody limits; a command line can have megabytes.
+const LONGEST: usize = 1000;
 
 impl Table {
     pub(crate) fn new(heads: &[&str]) -> Self {
@@ -31,7 +33,7 @@ impl Table {
         let rows: Vec<Vec<String>> =
             self.rows.iter().map(|row| row.iter().map(|cell| style.safe(cell)).collect()).collect();
         let widths: Vec<usize> = (0..self.heads.len()).map(|column| self.width(&rows, column)).collect();
-        let kept = kept(&widths, style.columns());
+        let kept = kept(&widths, room(style));
         let heads: Vec<String> = self.heads.iter().map(|head| style.safe(head)).collect();
         let mut out = style.paint(&line(&heads, &widths, &kept, style), Tone::Faint) + "\n";
         for row in &rows {
@@ -45,6 +47,10 @@ impl Table {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width());
         cells.max().unwrap_or(0).max(self.heads[column].width())
     }
+}
+
+fn room(style: &Style) -> usize {
+    if style.whole { LONGEST } else { style.columns() }
 }
 
 /// Number columns that fit beside a text of some length; the most important come first.
@@ -64,7 +70,7 @@ fn line(cells: &[String], widths: &[usize], kept: &Range<usize>, style: &Style) 
         out += cell;
         out += &" ".repeat(GAP);
     }
-    let room = style.columns().saturating_sub(out.width()).max(1);
+    let room = room(style).saturating_sub(out.width()).max(1);
     out += &cells.last().map(|cell| style.shorten(cell, room)).unwrap_or_default();
     out
 }
@@ -78,8 +84,10 @@ mod tests {
         let mut table = Table::new(&["pid", "role"]);
         table.row(vec!["7".into(), "main".into()]);
         table.row(vec!["4711".into(), "x".repeat(60)]);
-        let text = table.render(&Style { width: 40, color: false, unicode: true });
+        let text = table.render(&Style { width: 40, color: false, unicode: true, whole: false });
         assert!(text.starts_with("  pid  role\n    7  main\n 4711  xxx"));
         assert!(text.lines().all(|line| line.width() <= 40) && text.contains('…'));
+        let whole = table.render(&Style { width: 40, color: false, unicode: true, whole: true });
+        assert!(whole.contains(&"x".repeat(60)) && !whole.contains('…'), "{whole}");
     }
 }

@@ -10,8 +10,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 use crate::definition::{self, Kind};
 use crate::layout::{
-    BOOK_FILE, BOOK_FIXED, BOOK_MAGIC, BookHeader, DEFINITION_SEGMENTS, NODE_BITS, NODE_SEGMENTS, Node, PAGE,
-    SEGMENT, VERSION,
+    BOOK_FILE, BOOK_FIXED, BOOK_MAGIC, BookHeader, DEFINITION_DIRECTORY, DEFINITION_SEGMENTS, NODE_BITS,
+    NODE_DIRECTORY, NODE_SEGMENTS, Node, PAGE, SEGMENT, VERSION,
 };
 
 /// Numbers that are no nodes of their own.
@@ -143,7 +143,7 @@ impl Book {
         let number = header.nodes.fetch_add(1, Relaxed);
         let segment = (number >> NODE_BITS) as usize;
         let Some(map) = self.nodes.get(segment) else { return self.give_up() };
-        let Some(start) = self.segment(backing, map, PAGE, segment) else { return self.give_up() };
+        let Some(start) = self.segment(backing, map, NODE_DIRECTORY, segment) else { return self.give_up() };
         let index = (number & ((1 << NODE_BITS) - 1)) as usize;
         // SAFETY: `start` maps a backed segment, and `index` is below its number of nodes.
         let node = unsafe { &*start.cast::<Node>().add(index) };
@@ -249,9 +249,8 @@ impl Book {
         }
         let Some(place) = self.definition_place(length) else { return false };
         let index = (place / SEGMENT) as usize;
-        let directory = PAGE + (NODE_SEGMENTS * 4) as u64;
         let Some(map) = self.definitions.get(index) else { return false };
-        let Some(start) = self.segment(backing, map, directory, index) else {
+        let Some(start) = self.segment(backing, map, DEFINITION_DIRECTORY, index) else {
             self.give_up();
             return false;
         };

@@ -111,32 +111,32 @@ impl Encoder {
 
     pub fn map(&mut self, out: &mut Cursor, address: u64, bytes: u64, kind: u8, stacks: Stacks) {
         out.byte(op::MAP);
-        self.range(out, address, bytes);
+        range(out, address, bytes);
         out.byte(kind);
-        self.both_stacks(out, stacks);
+        both_stacks(out, stacks);
     }
 
     pub fn unmap(&mut self, out: &mut Cursor, address: u64, bytes: u64) {
         out.byte(op::UNMAP);
-        self.range(out, address, bytes);
+        range(out, address, bytes);
     }
 
     pub fn remap(&mut self, out: &mut Cursor, from: (u64, u64), to: (u64, u64), stacks: Stacks) {
         out.byte(op::REMAP);
-        self.range(out, from.0, from.1);
-        self.range(out, to.0, to.1);
-        self.both_stacks(out, stacks);
+        range(out, from.0, from.1);
+        range(out, to.0, to.1);
+        both_stacks(out, stacks);
     }
 
     pub fn program_break(&mut self, out: &mut Cursor, address: u64, stacks: Stacks) {
         out.byte(op::BREAK);
         out.number(address);
-        self.both_stacks(out, stacks);
+        both_stacks(out, stacks);
     }
 
     pub fn discard(&mut self, out: &mut Cursor, address: u64, bytes: u64, lazily: bool) {
         out.byte(op::DISCARD);
-        self.range(out, address, bytes);
+        range(out, address, bytes);
         out.byte(u8::from(lazily));
     }
 
@@ -156,13 +156,6 @@ impl Encoder {
         self.address = address & !((1 << ADDRESS_SHIFT) - 1);
     }
 
-    /// Mappings are far from the heap: they do not disturb what is remembered for it.
-    fn range(&self, out: &mut Cursor, address: u64, bytes: u64) {
-        let _ = self;
-        out.number(address);
-        out.number(bytes);
-    }
-
     #[inline(always)]
     fn stacks(&mut self, out: &mut Cursor, stacks: Stacks) -> u8 {
         let mut code = 0;
@@ -179,10 +172,16 @@ impl Encoder {
         self.stacks = stacks;
         code
     }
+}
 
-    fn both_stacks(&self, out: &mut Cursor, stacks: Stacks) {
-        let _ = self;
-        out.number(u64::from(stacks.native));
-        out.number(u64::from(stacks.python));
-    }
+/// Mappings are far from the heap: they do not disturb what is remembered for it.
+fn range(out: &mut Cursor, address: u64, bytes: u64) {
+    out.number(address);
+    out.number(bytes);
+}
+
+/// As [`range`]: nothing is remembered.
+fn both_stacks(out: &mut Cursor, stacks: Stacks) {
+    out.number(u64::from(stacks.native));
+    out.number(u64::from(stacks.python));
 }

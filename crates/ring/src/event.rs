@@ -87,7 +87,7 @@ pub struct Mode(pub u32);
 impl Mode {
     /// Each event has its own time, for programs whose order between threads matters.
     pub const STAMP_ALL: u32 = 1 << 8;
-    /// Every free is recorded although allocations are sampled: blocks of an earlier `All` are still known.
+    /// Every free is recorded although not every allocation is: blocks of an earlier, fuller mode are still known.
     pub const ALL_FREES: u32 = 1 << 9;
 
     pub const fn new(level: Level) -> Self {

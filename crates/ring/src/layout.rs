@@ -10,10 +10,6 @@ pub const VERSION: u32 = 1;
 pub const CONTROL_MAGIC: u64 = u64::from_le_bytes(*b"NILOctl\0");
 pub const BOOK_MAGIC: u64 = u64::from_le_bytes(*b"NILObook");
 
-/// Names of the memfds, for those who look for them in `/proc/PID/fd`.
-pub const CONTROL_NAME: &str = "nilo-control";
-pub const BOOK_NAME: &str = "nilo-book";
-
 /// Sizes of the files; almost all of it is holes.
 pub const CONTROL_FILE: u64 = 1 << 30;
 pub const BOOK_FILE: u64 = 2 << 30;
@@ -150,8 +146,11 @@ pub const NODE_SEGMENTS: usize = 4096;
 pub const DEFINITION_SEGMENTS: usize = 1024;
 /// Bytes of every segment of the book.
 pub const SEGMENT: u64 = 256 << 10;
+/// Where the directories of segments are: behind the header's page, one after the other.
+pub const NODE_DIRECTORY: u64 = PAGE;
+pub const DEFINITION_DIRECTORY: u64 = NODE_DIRECTORY + (NODE_SEGMENTS * 4) as u64;
 /// Bytes of the book that are always backed.
-pub const BOOK_FIXED: u64 = PAGE + (NODE_SEGMENTS * 4) as u64 + (DEFINITION_SEGMENTS * 4) as u64;
+pub const BOOK_FIXED: u64 = DEFINITION_DIRECTORY + (DEFINITION_SEGMENTS * 4) as u64;
 
 /// The first page of the book, which a family of forked processes shares.
 #[derive(Debug)]
@@ -172,7 +171,7 @@ pub struct BookHeader {
     pub next_id: AtomicU32,
     /// Not 0 once a segment was refused: nothing more is tried.
     pub full: AtomicU32,
-    /// Forked children that found nobody to report to.
+    /// Forked children that could not connect to the recorder: it cannot know of them otherwise.
     pub unheard: AtomicU64,
 }
 

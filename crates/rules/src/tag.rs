@@ -31,8 +31,8 @@ pub struct TagRules {
 
 impl TagRules {
     /// The rules of the MXNet memory profiler.
-    pub fn mxnet_seed() -> Result<Self, Error> {
-        Self::parse("mxnet-seed.toml", include_str!("../rules/mxnet-seed.toml"))
+    pub fn mxnet_profiler() -> Result<Self, Error> {
+        Self::parse("mxnet-profiler.toml", include_str!("../rules/mxnet-profiler.toml"))
     }
 
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn the_first_rule_that_is_found_decides() {
-        let rules = TagRules::mxnet_seed().unwrap();
+        let rules = TagRules::mxnet_profiler().unwrap();
         let key = |tag: &str| rules.find(tag).map(|rule| rule.contains.as_str());
         // An embedding's weight is a weight, a gradient of an attention is a gradient.
         assert_eq!(key("(in_arg:source_embed_weight)."), Some("in_arg"));
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn own_rules_are_asked_first() {
         let own = "[[tag]]\ncontains = \"my_rnn\"\nname = \"Mine\"\ngroup = \"forward\"\n";
-        let rules = TagRules::parse("own", own).unwrap().over(TagRules::mxnet_seed().unwrap());
+        let rules = TagRules::parse("own", own).unwrap().over(TagRules::mxnet_profiler().unwrap());
         assert_eq!(rules.find("my_rnn_l0").unwrap().name, "Mine");
         assert_eq!(rules.find("rnn_l0").unwrap().name, "RNN Layer");
         assert!(TagRules::parse("own", "[[tag]]\nname = 1\n").unwrap_err().to_string().starts_with("own:"));

@@ -1,6 +1,6 @@
 //! One line per tick at which the system was read. `TABLES.md` defines the columns.
 //!
-//! The first ones are those of the seed's `mem_info.csv`, all in kB. Sums of RSS over processes are not
+//! The first ones are those of the Caffe choke test's `mem_info.csv`, all in kB. Sums of RSS over processes are not
 //! offered: shared pages would be counted once per process; the tree's interval is the honest number.
 
 use std::{
@@ -117,7 +117,7 @@ impl Plan {
         out.write_all(b"\n")
     }
 
-    /// As `free` said it on its line `-/+ buffers/cache` in the days of the seed.
+    /// As `free` said it on its line `-/+ buffers/cache` in the days of that test (2016).
     fn used_less_buffers_cache(&self, values: &[Option<u64>]) -> Option<u64> {
         let [total, free, buffers, cached] = self.memory?.map(|slot| values[slot]);
         Some(total?.saturating_sub(free?).saturating_sub(buffers?).saturating_sub(cached?))

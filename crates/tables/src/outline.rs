@@ -81,7 +81,7 @@ impl Clock {
         self.first_system.or(self.first_tick).or(header).unwrap_or(0)
     }
 
-    /// Since the first sample of the system, as in the seed's CSV; what came before it is negative.
+    /// Since the first sample of the system, as in the Caffe choke test's CSV; what came before it is negative.
     pub(crate) fn seconds(&self, at_ns: u64) -> f64 {
         let origin = self.origin_ns();
         let distance_s = at_ns.abs_diff(origin) as f64 / 1e9;

@@ -4,15 +4,16 @@
 //! as it is in the open block, and not again when that block is closed; a mark that is written later than the tick that
 //! follows it is given later too.
 
-use std::{collections::VecDeque, fs::File, os::unix::fs::FileExt as _, path::Path, path::PathBuf};
+use std::{fs::File, os::unix::fs::FileExt as _, path::Path, path::PathBuf};
 
 use crate::{
     Error,
     frame::{self, Frame, HEADER_BYTES, Kind, MAX_PAYLOAD_BYTES, Parsed},
     manifest::{LOG_FILE, OPEN_BLOCK_FILE},
     rare,
-    reader::{is_early, newest_open_block, read_open_block, refuse_newer},
+    reader::{Early, newest_open_block, read_open_block, refuse_newer},
     record::{Record, Tick},
+    scan::Search,
     tick::{BlockDecoder, block_seq},
 };
 
@@ -32,8 +33,7 @@ pub struct Follower {
     block: BlockDecoder,
     /// Always a [`Record::Tick`]; its vectors are reused.
     tick: Record,
-    /// Marks and the like that stand before the ticks of their second; see [`crate::Reader`].
-    early: VecDeque<Record>,
+    early: Early,
     /// The last block that the log has.
     closed_seq: u64,
     /// The block that was open at the last look, and how many of its ticks were given.
@@ -43,6 +43,9 @@ pub struct Follower {
     ended: bool,
     behind: bool,
     damaged_bytes: u64,
+    /// What stood last was no frame: the next one is searched.
+    searching: bool,
+    search: Search,
 }
 
 impl Follower {
@@ -57,7 +60,7 @@ impl Follower {
             buffer: Vec::new(),
             block: BlockDecoder::new(),
             tick: Record::Tick(Tick::default()),
-            early: VecDeque::new(),
+            early: Early::default(),
             closed_seq: 0,
             open_seq: 0,
             open_given: 0,
@@ -65,6 +68,8 @@ impl Follower {
             ended: false,
             behind: false,
             damaged_bytes: 0,
+            searching: false,
+            search: Search::default(),
         })
     }
 
@@ -140,15 +145,17 @@ impl Follower {
     fn give_frames(&mut self, bytes: &[u8], see: &mut impl FnMut(&Record)) -> Result<usize, Error> {
         let mut used = 0;
         while let Some(rest) = bytes.get(used..).filter(|rest| !rest.is_empty()) {
-            match frame::parse(rest) {
+            match self.parse(rest) {
                 Parsed::Whole { total } => {
-                    if let Some(frame) = rest.get(..total).and_then(Frame::decode) {
-                        self.give_frame(&frame, see)?;
+                    self.searching = false;
+                    if let Some(whole) = rest.get(..total) {
+                        self.give_frame(&Frame::view(whole), see)?;
                     }
                     used += total;
                 }
                 Parsed::Incomplete { .. } => break,
                 Parsed::Bad => {
+                    self.searching = true;
                     let skipped = frame::next_magic(rest).max(1);
                     self.damaged_bytes += skipped as u64;
                     used += skipped;
@@ -158,6 +165,17 @@ impl Follower {
         Ok(used)
     }
 
+    /// What stands at the start of `bytes`. Of what only looks like a frame, after damage, not all can be checked.
+    fn parse(&mut self, bytes: &[u8]) -> Parsed {
+        match frame::parse(bytes.get(..HEADER_BYTES).unwrap_or(bytes)) {
+            Parsed::Incomplete { total } if total <= bytes.len() => {
+                let may_check = !self.searching || self.search.allows(total);
+                if may_check { frame::parse(bytes) } else { Parsed::Bad }
+            }
+            told => told,
+        }
+    }
+
     fn give_frame(&mut self, frame: &Frame<'_>, see: &mut impl FnMut(&Record)) -> Result<(), Error> {
         match frame.known_kind() {
             None => {}
@@ -165,18 +183,13 @@ impl Follower {
             Some(kind) => {
                 refuse_newer(kind, frame.payload)?;
                 match rare::decode(kind, frame.payload) {
-                    Some(record) if is_early(&record) => self.hold_back(record),
+                    Some(record) if record.is_placed_by_time() => self.early.hold_back(record),
                     Some(record) => self.give(&record, see),
                     None => {}
                 }
             }
         }
         Ok(())
-    }
-
-    fn hold_back(&mut self, record: Record) {
-        let place = self.early.partition_point(|held| held.at_ns() <= record.at_ns());
-        self.early.insert(place, record);
     }
 
     fn give(&mut self, record: &Record, see: &mut impl FnMut(&Record)) {
@@ -194,11 +207,9 @@ impl Follower {
 
     /// Early records up to this time.
     fn release(&mut self, until_ns: u64, see: &mut impl FnMut(&Record)) {
-        while self.early.front().is_some_and(|held| held.at_ns() <= Some(until_ns)) {
-            if let Some(record) = self.early.pop_front() {
-                self.note(&record);
-                see(&record);
-            }
+        while let Some(record) = self.early.next_until(Some(until_ns)) {
+            self.note(&record);
+            see(&record);
         }
     }
 
@@ -222,5 +233,30 @@ impl Follower {
         }
         self.tick = held;
         (seq, count.max(given))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each place looks like the start of a long frame: to check them all would take hours.
+    #[test]
+    fn hostile_bytes_are_passed_over_in_bounded_time() {
+        let long = 4_u32 << 20;
+        let mut header = [0; HEADER_BYTES];
+        frame::seal(&mut header, Kind::Mark as u8);
+        header[4..8].copy_from_slice(&long.to_le_bytes());
+        let bytes = header.repeat(3 * long as usize / HEADER_BYTES);
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(LOG_FILE), &bytes).unwrap();
+        let mut follower = Follower::open(folder.path()).unwrap();
+        let mut looks = 0;
+        while looks == 0 || follower.is_behind() {
+            follower.look(|_| panic!("there is no record")).unwrap();
+            looks += 1;
+        }
+        // The last ones may still become frames.
+        assert!(follower.damaged_bytes() >= u64::from(long) && looks < 9, "{looks} looks");
     }
 }

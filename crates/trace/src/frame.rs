@@ -78,7 +78,7 @@ pub fn encode(
     encode_numbered(out, kind as u8, fill)
 }
 
-/// The same for a kind of another file than the log; see `heap::file`.
+/// The same for a kind of another file than the log; see `columns`.
 pub(crate) fn encode_numbered(
     out: &mut Vec<u8>,
     kind: u8,

@@ -257,12 +257,14 @@ impl Ledger {
         self.command = self.command.chars().take(LONGEST_COMMAND).collect();
     }
 
+    // Saturating: a ledger comes from any log, and a sum of its numbers must not panic.
     pub fn explained_bytes(&self) -> u64 {
-        self.parts.iter().map(|part| part.bytes).sum()
+        self.parts.iter().map(|part| part.bytes).fold(0, u64::saturating_add)
     }
 
     pub fn bytes(&self, line: Line) -> u64 {
-        self.parts.iter().filter(|part| part.name == line).map(|part| part.bytes).sum()
+        let of_line = self.parts.iter().filter(|part| part.name == line);
+        of_line.map(|part| part.bytes).fold(0, u64::saturating_add)
     }
 }
 
@@ -302,6 +304,13 @@ mod tests {
             assert_eq!(names, [Line::Code, Line::Stacks]);
             assert_eq!(ledger.explained_bytes() as i64 + ledger.residual_bytes, rss as i64);
         }
+    }
+
+    #[test]
+    fn a_log_may_hold_any_numbers() {
+        let parts = vec![part(Line::Code, u64::MAX), part(Line::Code, 5), part(Line::Stacks, u64::MAX)];
+        let ledger = Ledger { parts, ..Ledger::default() };
+        assert_eq!([ledger.bytes(Line::Code), ledger.explained_bytes()], [u64::MAX; 2]);
     }
 
     #[test]

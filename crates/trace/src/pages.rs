@@ -1,6 +1,7 @@
 //! What looks at touched pages store: one JSON document a line, in `pages.jsonl`.
 //!
-//! The first line tells how was looked, then come mappings as they are met, one line for each look, owners, the end.
+//! The first line tells how was looked, then come mappings as they are met, one line for each look, owners, the end. An address
+//! trace has no looks: its reuse distances are one line.
 //! The one invariant: a line exists whole or is left out by the reader, so a file cut anywhere is readable up to the cut.
 
 use std::io::{self, BufRead, Write};
@@ -21,6 +22,7 @@ pub enum Line {
     About(Box<About>),
     Mapping(Mapping),
     Look(Look),
+    Distances(Box<Distances>),
     Owner(Owner),
     End(End),
 }
@@ -141,6 +143,40 @@ pub struct Span {
     pub mapping: u32,
 }
 
+/// How far apart the touches of an address trace are. Every access is in it, so their order is known.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Distances {
+    pub unit_bytes: u64,
+    /// Accesses, each once for every unit that it lies in.
+    pub touches: u64,
+    /// Touches of units that were never touched before: as many as there are units.
+    pub cold: u64,
+    /// Different units since a unit was touched last, itself included, and how many touches had so many.
+    #[serde(with = "bins")]
+    pub counts: Vec<(u64, u64)>,
+    /// Units whose touches were followed at the end, and their share of all: 1 if it is exact.
+    pub followed: u64,
+    pub share: f64,
+    /// Of a sample: how far its two halves are from the whole, as a share of the touches that would miss, at most.
+    pub error: Option<f64>,
+    pub accesses: Accesses,
+}
+
+/// What a trace consists of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Accesses {
+    pub loads: u64,
+    pub stores: u64,
+    /// Both by one instruction.
+    pub modifies: u64,
+    /// Of these, such that lie in two units or more.
+    pub crossing: u64,
+    /// Not among the touches.
+    pub instructions: u64,
+}
+
 /// Whose the memory is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
@@ -162,12 +198,13 @@ pub struct End {
 }
 
 impl Process {
+    // Saturating: a file comes from anywhere, and a sum of its numbers must not panic.
     pub fn touched_pages(&self) -> u64 {
-        self.spans.iter().map(|span| span.touched).sum()
+        self.spans.iter().map(|span| span.touched).fold(0, u64::saturating_add)
     }
 
     pub fn written_pages(&self) -> Option<u64> {
-        Some(self.written.as_ref()?.iter().map(|(_, pages)| pages).sum())
+        Some(self.written.as_ref()?.iter().map(|(_, pages)| *pages).fold(0, u64::saturating_add))
     }
 }
 
@@ -203,6 +240,29 @@ mod flat {
             spans.push(Span { first, pages, resident, touched, mapping: mapping as u32 });
         }
         Ok(spans)
+    }
+}
+
+/// Pairs in order of the first number, of which the others' sum has room.
+mod bins {
+    use serde::{Deserialize, Deserializer, Serialize as _, Serializer, de::Error as _};
+
+    /// More touches than any trace has: sums of some of them still fit.
+    const MOST_TOUCHES: u64 = 1 << 60;
+
+    pub fn serialize<S: Serializer>(bins: &[(u64, u64)], to: S) -> Result<S::Ok, S::Error> {
+        bins.serialize(to)
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<(u64, u64)>, D::Error> {
+        let bins = Vec::<(u64, u64)>::deserialize(from)?;
+        let sum = bins.iter().try_fold(0_u64, |sum, (_, touches)| sum.checked_add(*touches));
+        let in_order = bins.is_sorted_by(|one, next| one.0 < next.0);
+        if !in_order || bins.first().is_some_and(|bin| bin.0 == 0) || sum.is_none_or(|sum| sum > MOST_TOUCHES)
+        {
+            return Err(D::Error::custom("distances that cannot be"));
+        }
+        Ok(bins)
     }
 }
 
@@ -261,7 +321,13 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let about = About { version: VERSION, backend: "mappings".into(), ..About::default() };
-        let lines = vec![Line::About(Box::new(about)), Line::Look(look()), Line::End(End::default())];
+        let distances = Distances { counts: vec![(1, 7), (300, 2)], share: 0.25, ..Distances::default() };
+        let lines = vec![
+            Line::About(Box::new(about)),
+            Line::Look(look()),
+            Line::Distances(Box::new(distances)),
+            Line::End(End::default()),
+        ];
         assert_eq!(read(&written(&lines)), (lines, 0));
     }
 
@@ -276,10 +342,24 @@ mod tests {
     }
 
     #[test]
+    fn any_numbers_of_pages_add_up() {
+        let process = Process { written: Some(vec![(0, u64::MAX), (0, 7)]), ..Process::default() };
+        assert_eq!((process.touched_pages(), process.written_pages()), (0, Some(u64::MAX)));
+    }
+
+    #[test]
     fn spans_that_cannot_be_are_refused() {
         for spans in ["[1,2,3]", "[0,1,2,0,0]", "[0,1,1,9,0]", "[18446744073709551615,5,0,0,0]"] {
             let line = format!("{{\"look\":{{\"processes\":[{{\"spans\":{spans}}}]}}}}\n");
             assert_eq!(read(line.as_bytes()), (vec![], 1), "{spans}");
+        }
+    }
+
+    #[test]
+    fn distances_that_cannot_be_are_refused() {
+        for counts in ["[[0,1]]", "[[2,1],[1,1]]", "[[1,1],[1,1]]", "[[1,18446744073709551615],[2,1]]"] {
+            let line = format!("{{\"distances\":{{\"counts\":{counts}}}}}\n");
+            assert_eq!(read(line.as_bytes()), (vec![], 1), "{counts}");
         }
     }
 

@@ -4,7 +4,7 @@
 //! is searched; nothing is yielded whose checksum is wrong. [`Reader::ending`] says how the log ends.
 
 use std::{
-    collections::VecDeque,
+    collections::BTreeMap,
     fmt,
     fs::File,
     io::{self, Cursor, Read as _},
@@ -89,9 +89,7 @@ pub struct Reader {
     /// Always a [`Record::Tick`]; its vectors are reused.
     tick: Record,
     rare: Record,
-    /// Marks, shares, kinds and heap tables stand in the file before the ticks of their second; they wait here, in the
-    /// order of their times, until those come.
-    early: VecDeque<Record>,
+    early: Early,
     released: Record,
     staged: Option<Found>,
     tally: Tally,
@@ -132,7 +130,7 @@ impl Reader {
             block: BlockDecoder::new(),
             tick: Record::Tick(Tick::default()),
             rare: Record::Columns(Columns::default()),
-            early: VecDeque::new(),
+            early: Early::default(),
             released: Record::Columns(Columns::default()),
             staged: None,
             tally: Tally::default(),
@@ -208,16 +206,13 @@ impl Reader {
                 return Ok(staged);
             }
             match self.advance()? {
-                Found::Rare if is_early(&self.rare) => self.hold_back(),
+                Found::Rare if self.rare.is_placed_by_time() => {
+                    let record = std::mem::replace(&mut self.rare, Record::Columns(Columns::default()));
+                    self.early.hold_back(record);
+                }
                 found => self.staged = Some(found),
             }
         }
-    }
-
-    fn hold_back(&mut self) {
-        let record = std::mem::replace(&mut self.rare, Record::Columns(Columns::default()));
-        let place = self.early.partition_point(|held| held.at_ns() <= record.at_ns());
-        self.early.insert(place, record);
     }
 
     /// True when an early record comes before the staged one. What was read in the course of a tick bears
@@ -228,11 +223,9 @@ impl Reader {
             Found::Rare => self.rare.at_ns(),
             Found::Released | Found::Nothing => Some(u64::MAX),
         };
-        let due = self.early.front().is_some_and(|held| held.at_ns() <= until_ns);
-        if due && let Some(record) = self.early.pop_front() {
-            self.released = record;
-        }
-        due
+        let Some(record) = self.early.next_until(until_ns) else { return false };
+        self.released = record;
+        true
     }
 
     fn advance(&mut self) -> Result<Found, Error> {
@@ -312,12 +305,26 @@ impl Iterator for Reader {
     }
 }
 
-/// Written without closing the open block of ticks; see `log`.
-pub(crate) fn is_early(record: &Record) -> bool {
-    matches!(
-        record,
-        Record::Shares(_) | Record::Kinds(_) | Record::Mark(_) | Record::HeapTable(_) | Record::Ledger(_)
-    )
+/// Records that are placed by their time stand in the file before the ticks of their second; they wait here, in the
+/// order of their times, until those come.
+#[derive(Debug, Default)]
+pub(crate) struct Early {
+    /// By time, and by how many came before: hostile logs hold many, in any order.
+    held: BTreeMap<(Option<u64>, u64), Record>,
+    count: u64,
+}
+
+impl Early {
+    pub(crate) fn hold_back(&mut self, record: Record) {
+        self.count += 1;
+        self.held.insert((record.at_ns(), self.count), record);
+    }
+
+    /// The first one, if its time is not later.
+    pub(crate) fn next_until(&mut self, until_ns: Option<u64>) -> Option<Record> {
+        let first = self.held.first_entry()?;
+        (first.key().0 <= until_ns).then(|| first.remove())
+    }
 }
 
 #[derive(Deserialize)]
@@ -358,4 +365,28 @@ pub(crate) fn newest_open_block(file: &[u8]) -> Option<Vec<u8>> {
     let slots = [slot(file), slot(second)];
     let newest = slots.into_iter().flatten().max_by_key(|payload| (block_seq(payload).ok(), payload.len()));
     newest.map(<[u8]>::to_vec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Mark, MarkKind};
+
+    #[test]
+    fn marks_wait_in_the_order_of_their_times_however_many_and_mixed_they_are() {
+        let mark =
+            |at_ns, step| Record::Mark(Mark { at_ns, error_ns: 0, pid: None, what: MarkKind::Step(step) });
+        let mut early = Early::default();
+        for number in 0..300_000_u64 {
+            early.hold_back(mark(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20, number));
+        }
+        early.hold_back(mark(0, 300_000)); // of two of one time the first comes first
+        assert_eq!(early.next_until(Some(0)), Some(mark(0, 0)));
+        let mut times = Vec::new();
+        while let Some(record) = early.next_until(Some(u64::MAX)) {
+            times.push(record.at_ns());
+        }
+        assert!(times.is_sorted() && times.len() == 300_000);
+        assert_eq!(early.next_until(Some(u64::MAX)), None);
+    }
 }

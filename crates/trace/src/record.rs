@@ -45,6 +45,14 @@ impl Record {
             Self::Ledger(it) => Some(it.at_ns),
         }
     }
+
+    /// May be frequent and is written without closing the open block of ticks: its place is given by its time.
+    pub(crate) fn is_placed_by_time(&self) -> bool {
+        matches!(
+            self,
+            Self::Shares(_) | Self::Kinds(_) | Self::Mark(_) | Self::HeapTable(_) | Self::Ledger(_)
+        )
+    }
 }
 
 /// The first record: clocks and units.

@@ -5,9 +5,27 @@ use std::{fmt, io, io::Read};
 use crate::frame::{self, Frame, HEADER_BYTES, Parsed};
 
 const CHUNK_BYTES: usize = 256 << 10;
-/// How many bytes may be checksummed in search of a frame after damage. Hostile bytes could make every
-/// position look like the start of a long frame; this keeps the search from taking hours.
+/// Hostile bytes could make every position look like the start of a long frame; this keeps the search from taking hours.
 const SEARCH_BYTES: usize = 1 << 30;
+
+/// How many bytes may still be checksummed in search of a frame after damage.
+#[derive(Debug)]
+pub(crate) struct Search(usize);
+
+impl Default for Search {
+    fn default() -> Self {
+        Self(SEARCH_BYTES)
+    }
+}
+
+impl Search {
+    /// May what looks like a frame of this length be checked?
+    pub(crate) fn allows(&mut self, total: usize) -> bool {
+        let left = self.0.checked_sub(total);
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
+    }
+}
 
 /// Bytes that are no frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,7 +43,7 @@ pub(crate) struct Scanner {
     /// Length of the frame given last.
     given: usize,
     at_eof: bool,
-    search_bytes: usize,
+    search: Search,
     pub damage: Option<Damage>,
     /// End of the last whole frame.
     pub good_end: u64,
@@ -51,7 +69,7 @@ impl Scanner {
             offset: 0,
             given: 0,
             at_eof: false,
-            search_bytes: SEARCH_BYTES,
+            search: Search::default(),
             damage: None,
             good_end: 0,
             torn_bytes: 0,
@@ -99,11 +117,8 @@ impl Scanner {
         let rest = &self.buffer[self.start..];
         let header = frame::parse(&rest[..rest.len().min(HEADER_BYTES)]);
         let Parsed::Incomplete { total } = header else { return Ok(header) };
-        if searching {
-            match self.search_bytes.checked_sub(total) {
-                Some(left) => self.search_bytes = left,
-                None => return Ok(Parsed::Bad),
-            }
+        if searching && !self.search.allows(total) {
+            return Ok(Parsed::Bad);
         }
         self.fill(total)?;
         Ok(frame::parse(&self.buffer[self.start..]))

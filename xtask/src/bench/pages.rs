@@ -7,24 +7,28 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::bar::{self, Bar, Limit, render_bars};
 use super::{machine, write_folder};
-use crate::workspace;
+use crate::workspace::{self, succeed};
 
-/// What `cargo xtask bench pages` was asked.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub struct Options {
-    /// Small processes, few rounds.
+    /// Small processes, few rounds: to see that the bench works, not for figures
+    #[arg(long)]
     pub quick: bool,
+    /// Folder to write [default: bench/DATE-pages]
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
 const ROUNDS: usize = 15;
 const QUICK_ROUNDS: usize = 3;
-/// Steps of some seconds each.
-const TRAININGS: [(&str, &str); 2] = [("numpy", "900"), ("torch", "90")];
+/// What is trained, for some seconds, and what malloc does with freed memory.
+const TRAININGS: [(&str, &str, &str); 3] =
+    [("numpy", "900", "keeps"), ("torch", "90", "keeps"), ("torch", "40", "gives back")];
 
 pub fn run(options: &Options) -> Result<bool> {
     let workshop = Workshop::open()?;
@@ -42,10 +46,11 @@ pub fn run(options: &Options) -> Result<bool> {
     }
     let rounds = if options.quick { QUICK_ROUNDS } else { ROUNDS }.to_string();
     let mut trainings = Vec::new();
-    for (kind, steps) in TRAININGS {
-        let reading = match workshop.training(kind, steps, &rounds) {
-            Ok(read) => json!({"kind": kind, "ratios": read["ratios"], "cpu_ratios": read["cpu_ratios"]}),
-            Err(reason) => json!({"kind": kind, "skipped": format!("{reason:#}")}),
+    for (kind, steps, malloc) in TRAININGS {
+        let name = format!("{kind}, malloc {malloc}");
+        let reading = match workshop.training(kind, steps, malloc, &rounds) {
+            Ok(read) => json!({"name": name, "ratios": read["ratios"], "cpu_ratios": read["cpu_ratios"]}),
+            Err(reason) => json!({"name": name, "skipped": format!("{reason:#}")}),
         };
         println!("{reading}");
         trainings.push(reading);
@@ -94,10 +99,10 @@ impl Workshop {
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 
-    fn training(&self, kind: &str, steps: &str, rounds: &str) -> Result<Value> {
+    fn training(&self, kind: &str, steps: &str, malloc: &str, rounds: &str) -> Result<Value> {
         let python = workspace::environment(if kind == "torch" { "torch-2.15" } else { "science" })?;
         let program = self.folder.join("training.py");
-        self.measure("training", &[rounds, &python, &program.display().to_string(), kind, steps])
+        self.measure("training", &[rounds, malloc, &python, &program.display().to_string(), kind, steps])
     }
 }
 
@@ -106,12 +111,6 @@ fn measure_reuse() -> Result<Value> {
     let output = workspace::cargo().args(words).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(serde_json::from_slice(&output.stdout)?)
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
-    ensure!(status.success(), "{command:?}: {status}");
-    Ok(())
 }
 
 fn bars(costs: &[Value], trainings: &[Value], reuse: &Value) -> Vec<Bar> {
@@ -127,8 +126,8 @@ fn bars(costs: &[Value], trainings: &[Value], reuse: &Value) -> Vec<Bar> {
         for way in ["mappings", "split"] {
             let ratios = sorted(&training["ratios"][way]);
             let what = format!(
-                "{} training looked at every second, {way}: slower",
-                training["kind"].as_str().unwrap_or("?")
+                "{}: training looked at every second, {way}: slower",
+                training["name"].as_str().unwrap_or("?")
             );
             let slower = center(&ratios).map(|ratio| (ratio - 1.0) * 100.0);
             add(what, slower, Limit::AtMost(3.0), " %");
@@ -209,8 +208,9 @@ fn render(quick: bool, costs: &[Value], trainings: &[Value], reuse: &Value, bars
             cost["pause_share"].as_f64().unwrap_or(0.0) * 100.0,
         )?;
     }
-    page += "\n## Trainings\n\nTime of the steps, looked at every second, over the time alone; interleaved rounds, the same addresses within each. Processor time \
-             is the training's own: what it waited for is not in it.\n\n\
+    page += "\n## Trainings\n\nTime of the steps, looked at every second, over the time alone; interleaved rounds, the same addresses within each, and \
+             malloc told (`MALLOC_TRIM_THRESHOLD_`, `MALLOC_MMAP_THRESHOLD_`) to keep what is freed or to give every array back: left to itself it goes \
+             one way or the other by chance, and that is more than what is measured here. Processor time is the training's own: what it waited for is not in it.\n\n\
              | training | way | rounds | center | 95 % interval of it | least | most | processor time, center |\n\
              |---|---|---:|---:|---:|---:|---:|---:|\n";
     for training in trainings {
@@ -218,16 +218,16 @@ fn render(quick: bool, costs: &[Value], trainings: &[Value], reuse: &Value, bars
             let ratios = sorted(&training["ratios"][way]);
             let (Some(center), Some(least), Some(most)) = (center(&ratios), ratios.first(), ratios.last())
             else {
-                writeln!(page, "| {} | {way} | – | {} | | | | |", training["kind"], training["skipped"])?;
+                writeln!(page, "| {} | {way} | – | {} | | | | |", training["name"], training["skipped"])?;
                 continue;
             };
-            let kind = training["kind"].as_str().unwrap_or("?");
+            let name = training["name"].as_str().unwrap_or("?");
             let interval = interval(&ratios)
                 .map_or_else(|| "too few".to_owned(), |(low, high)| format!("{low:.3} to {high:.3}"));
             let cpu = self::center(&sorted(&training["cpu_ratios"][way])).unwrap_or(f64::NAN);
             writeln!(
                 page,
-                "| {kind} | {way} | {} | {center:.3} | {interval} | {least:.3} | {most:.3} | {cpu:.3} |",
+                "| {name} | {way} | {} | {center:.3} | {interval} | {least:.3} | {most:.3} | {cpu:.3} |",
                 ratios.len()
             )?;
         }

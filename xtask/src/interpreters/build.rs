@@ -9,8 +9,9 @@ use std::thread::available_parallelism;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::apt::{self, Apt, Packages};
 use super::{fetch, folder, probe};
+use crate::apt::{self, Apt, Packages};
+use crate::workspace;
 
 const LAUNCHER: &str = "#!/bin/sh
 here=$(dirname \"$(readlink -f \"$0\")\")
@@ -20,7 +21,7 @@ PYTHONHOME=\"$here\" exec \"$here/bin/python\" \"$@\"
 /// Builds it if it is not there.
 pub fn run() -> Result<()> {
     let home = folder()?;
-    let _lock = fetch::lock(&home)?;
+    let _lock = workspace::lock(&home)?;
     let system = probe(PathBuf::from("/usr/bin/python3"))
         .context("no /usr/bin/python3 whose source could be built")?;
     let [major, minor, micro] = system.version;
@@ -64,7 +65,7 @@ fn fetch_parts(home: &Path, package: &str, scratch: &Path, needs: &Path) -> Resu
     fs::create_dir_all(&archives)?;
     let apt = Apt::open(folder("binary"), &suite, Packages::Binary)?;
     apt.download(&["libffi-dev".to_owned(), "libffi8".to_owned()], &archives)?;
-    fetch::unpack_all(&archives, needs)
+    apt::unpack_all(&archives, needs)
 }
 
 /// Program, library and modules where an installation would have them.

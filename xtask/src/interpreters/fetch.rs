@@ -1,15 +1,15 @@
 //! Other releases of CPython, unpacked beside their own C library.
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use nix::fcntl::{Flock, FlockArg};
 
-use super::apt::{Apt, Packages};
 use super::folder;
+use crate::apt::{self, Apt, Packages};
+use crate::workspace;
 
 /// By role, so that they stay right when names move on.
 const SUITES: [&str; 4] = ["unstable", "testing", "stable", "oldoldstable"];
@@ -24,7 +24,7 @@ exec "$here/@LOADER@" --library-path "$here/usr/lib/x86_64-linux-gnu:$here/lib/x
 /// Fetches what the suites offer and the cache does not have; one process at a time.
 pub fn run() -> Result<()> {
     let home = folder()?;
-    let _lock = lock(&home)?;
+    let _lock = workspace::lock(&home)?;
     let mut failures = Vec::new();
     for suite in SUITES {
         if let Err(error) = fetch_suite(&home, suite) {
@@ -34,13 +34,6 @@ pub fn run() -> Result<()> {
     }
     ensure!(failures.len() < SUITES.len(), "no suite could be read");
     Ok(())
-}
-
-/// One process at a time changes the folder; the kernel lets go when it ends.
-pub fn lock(home: &Path) -> Result<Flock<File>> {
-    let file = File::create(home.join("lock")).context("cannot create the lock file")?;
-    let locked = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno);
-    locked.context("cannot lock the folder of interpreters")
 }
 
 fn fetch_suite(home: &Path, suite: &str) -> Result<()> {
@@ -76,25 +69,10 @@ fn assemble(apt: &Apt, package: &str, scratch: &Path) -> Result<()> {
     packages.push(format!("lib{package}-dev"));
     apt.download(&packages, &archives)?;
     let root = scratch.join("root");
-    unpack_all(&archives, &root)?;
+    apt::unpack_all(&archives, &root)?;
     fs::remove_dir_all(&archives)?;
     write_launcher(scratch, &root, package)?;
     check(&scratch.join("python"))
-}
-
-/// Every package of a folder into one tree.
-pub fn unpack_all(archives: &Path, root: &Path) -> Result<()> {
-    for archive in fs::read_dir(archives)? {
-        unpack(&archive?.path(), root)?;
-    }
-    Ok(())
-}
-
-fn unpack(archive: &Path, root: &Path) -> Result<()> {
-    let status =
-        Command::new("dpkg-deb").arg("-x").args([archive, root]).status().context("cannot start dpkg-deb")?;
-    ensure!(status.success(), "cannot unpack {}", archive.display());
-    Ok(())
 }
 
 fn write_launcher(scratch: &Path, root: &Path, package: &str) -> Result<()> {

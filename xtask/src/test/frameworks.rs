@@ -4,19 +4,20 @@
 //! framework stands in the table with its reason. `--record` keeps the result in `bench/`, and `docs/frameworks.md` is made from it.
 
 mod check;
+mod debian;
 mod look;
 pub mod page;
 mod play;
 mod stage;
 
+use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use super::tool;
 use crate::bench::machine;
 use crate::{docs, workspace};
 use check::Check;
@@ -36,8 +37,16 @@ pub struct Options {
 enum Source {
     /// `crates/lab/environment/make.sh NAME`
     Made(&'static str),
-    /// Packages of Debian, for its own Python.
+    /// A package of Debian, for its own Python.
     Debian { package: &'static str, probe: &'static str },
+}
+
+/// A Python that has the framework.
+#[derive(Debug)]
+struct Python {
+    program: PathBuf,
+    /// What it needs to find it.
+    environment: Vec<(&'static str, OsString)>,
 }
 
 /// How arrays of the framework are seen from outside.
@@ -236,16 +245,39 @@ fn keep(options: &Options, stage: &Stage, document: &Value) -> Result<()> {
     if options.record {
         let folder = workspace::root().join("bench").join(format!("{}-frameworks", machine::read_date()?));
         fs::create_dir_all(&folder)?;
-        fs::write(folder.join("data.json"), text)?;
-        fs::write(folder.join("README.md"), page::render_readme(document))?;
+        let path = folder.join("data.json");
+        let earlier = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let document = beside(earlier.unwrap_or_default(), document);
+        fs::write(&path, format!("{document:#}\n"))?;
+        fs::write(folder.join("README.md"), page::render_readme(&document))?;
         docs::write_pages()?;
     }
     Ok(())
 }
 
+/// The frameworks that were played now in the place of those of the same day; the others stay, with the commit they were
+/// played on.
+fn beside(mut earlier: Value, now: &Value) -> Value {
+    let commit = earlier["commit"].take();
+    let mut all = earlier["frameworks"].as_array_mut().map(std::mem::take).unwrap_or_default();
+    for old in all.iter_mut().filter(|old| old["commit"].is_null()) {
+        old["commit"] = commit.clone();
+    }
+    for new in now["frameworks"].as_array().into_iter().flatten() {
+        match all.iter_mut().find(|old| old["name"] == new["name"]) {
+            Some(old) => old.clone_from(new),
+            None => all.push(new.clone()),
+        }
+    }
+    let mut whole = now.clone();
+    whole["frameworks"] = all.into();
+    whole
+}
+
 /// All verbs on one framework; what broke is part of the result, so that the others are still tried.
 fn judge(stage: &Stage, framework: &Framework) -> Value {
-    let mut result = json!({"name": framework.name, "caveats": framework.caveats});
+    let commit = machine::read_commit();
+    let mut result = json!({"name": framework.name, "caveats": framework.caveats, "commit": commit});
     let python = match find_python(framework.source) {
         Ok(python) => python,
         Err(reason) => {
@@ -267,7 +299,12 @@ fn judge(stage: &Stage, framework: &Framework) -> Value {
     result
 }
 
-fn check_all(stage: &Stage, framework: &Framework, python: &Path, result: &mut Value) -> Result<Vec<Check>> {
+fn check_all(
+    stage: &Stage,
+    framework: &Framework,
+    python: &Python,
+    result: &mut Value,
+) -> Result<Vec<Check>> {
     let play = stage.play(framework, python)?;
     let mut checks = vec![play::peak(&play, result)?];
     checks.extend(look::all(&play, framework)?);
@@ -276,27 +313,28 @@ fn check_all(stage: &Stage, framework: &Framework, python: &Path, result: &mut V
     Ok(checks)
 }
 
-fn find_python(source: Source) -> Result<PathBuf> {
+fn find_python(source: Source) -> Result<Python> {
     match source {
-        Source::Made(name) => Ok(workspace::environment(name)?.into()),
-        Source::Debian { package, probe } => find_debian(package, probe),
+        Source::Made(name) => {
+            Ok(Python { program: workspace::environment(name)?.into(), environment: Vec::new() })
+        }
+        Source::Debian { package, probe } => debian::find(package, probe),
     }
-}
-
-/// The distribution's Python, with the package installed where we may.
-fn find_debian(package: &str, probe: &str) -> Result<PathBuf> {
-    let python = PathBuf::from("/usr/bin/python3");
-    let works = || stage::quiet(&python).args(["-c", probe]).status().is_ok_and(|status| status.success());
-    if !works() && tool::can_install()? {
-        tool::install_packages(&[package])?;
-    }
-    ensure!(works(), "{package} is not there: sudo apt-get install {package}");
-    Ok(python)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_played_earlier_stays_beside_what_is_played_again() {
+        let play = |name: &str, commit: Value| json!({"name": name, "commit": commit});
+        let earlier = json!({"commit": "a", "frameworks": [play("x", Value::Null), play("y", "b".into())]});
+        let now = json!({"commit": "c", "frameworks": [play("y", "c".into()), play("z", "c".into())]});
+        let all = [play("x", "a".into()), play("y", "c".into()), play("z", "c".into())];
+        assert_eq!(beside(earlier, &now), json!({"commit": "c", "frameworks": all}));
+        assert_eq!(beside(Value::Null, &now), now);
+    }
 
     #[test]
     fn every_framework_has_its_script_and_a_name_of_its_own() {

@@ -35,6 +35,7 @@ const TOOLS: &[Tool] = &[
         packages: &["slurmctld", "slurmd", "slurm-client", "munge"],
         required: false,
     },
+    Tool { what: "valgrind", probe: &["valgrind", "--version"], packages: &["valgrind"], required: false },
     Tool { what: "gcore", probe: &["gdb", "--version"], packages: &["gdb"], required: false },
     Tool {
         what: "Python's venv",

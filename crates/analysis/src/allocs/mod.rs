@@ -190,22 +190,13 @@ impl Stacked<'_> {
 fn whole(recording: &Recording, options: &Options, steps: &[f64]) -> Allocs {
     let about = &recording.about;
     let live: Vec<f64> = about.steps.iter().map(|step| step.live_bytes as f64).collect();
-    let Amount { bytes, variance, .. } = about.peak;
-    let interval = doubt::interval_of_highest(bytes as f64, variance as f64, renewals(about));
-    let at_s = about.peak_at_ns.saturating_sub(about.started_ns) as f64 / 1e9;
     Allocs {
         mode: about.mode.clone(),
         sampling: (about.mode == "sampled" || about.peak.variance > 0)
             .then_some(Sampling { mean_bytes: about.mean_bytes, exact_bytes: about.exact_bytes }),
         what: options.what,
         by: options.by,
-        peak: Peak {
-            bytes: about.peak.bytes,
-            at_s,
-            step: step_at(about),
-            low_bytes: interval.map_or(about.peak.bytes, |interval| interval.low_bytes),
-            high_bytes: interval.map_or(about.peak.bytes, |interval| interval.high_bytes),
-        },
+        peak: peak(about),
         live_end_bytes: about.live.bytes,
         cumulative_bytes: about.total.bytes,
         count: about.total.count,
@@ -220,8 +211,22 @@ fn whole(recording: &Recording, options: &Options, steps: &[f64]) -> Allocs {
         raw_bytes: about.raw_bytes,
         event_bytes: about.event_bytes,
         lost_events: about.lost_events,
+        unheard_processes: about.unheard_processes,
         tracker_bytes: about.tracker_bytes,
         ..Allocs::default()
+    }
+}
+
+/// The highest sum with its 95 % interval, as every view tells it.
+pub fn peak(about: &About) -> Peak {
+    let Amount { bytes, variance, .. } = about.peak;
+    let interval = doubt::interval_of_highest(bytes as f64, variance as f64, renewals(about));
+    Peak {
+        bytes,
+        at_s: about.peak_at_ns.saturating_sub(about.started_ns) as f64 / 1e9,
+        step: step_at(about),
+        low_bytes: interval.map_or(bytes, |interval| interval.low_bytes),
+        high_bytes: interval.map_or(bytes, |interval| interval.high_bytes),
     }
 }
 

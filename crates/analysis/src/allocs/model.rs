@@ -54,6 +54,8 @@ pub struct Allocs {
     pub event_bytes: Option<u64>,
     /// Events that happened and are not in these figures.
     pub lost_events: u64,
+    /// Processes that could not report: nothing they did is in these figures.
+    pub unheard_processes: u64,
     /// Memory that the tracker itself took in the target, at most.
     pub tracker_bytes: u64,
     /// What is doubtful, one sentence each.

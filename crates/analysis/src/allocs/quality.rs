@@ -11,10 +11,14 @@ const LIBRARIES: usize = 3;
 pub fn sentences(recording: &Recording, symbols: &Symbols, unnamed: u64) -> Vec<String> {
     let about = &recording.about;
     let mut told = about.notes.clone();
+    if about.was_never_on() {
+        told.push("it was never switched on, so nothing is known: nilo mode all, while it runs".into());
+    }
     if !about.finished {
         told.push("the recording was cut: what was live then is told as live at the end".into());
     }
     told.extend(lost(recording));
+    told.extend(unheard(recording));
     told.extend(folded(recording));
     told.extend(series(recording));
     told.extend(stacks(recording));
@@ -33,6 +37,15 @@ fn lost(recording: &Recording) -> Option<String> {
         format!(
             "{lost} events were lost ({share:.2} %): sums are too low, and blocks may seem alive that are not"
         )
+    })
+}
+
+fn unheard(recording: &Recording) -> Option<String> {
+    let unheard = recording.about.unheard_processes;
+    (unheard > 0).then(|| {
+        let noun = if unheard == 1 { "process" } else { "processes" };
+        let why = "a limit on open files, or no memory for it";
+        format!("{unheard} {noun} could not report ({why}): nothing done there is in these figures")
     })
 }
 

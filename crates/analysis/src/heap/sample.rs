@@ -108,7 +108,7 @@ impl Teller {
     }
 }
 
-/// The seed's tree model, small: a module `train` with a list of nodes whose attributes are arrays, a model with torch
+/// The `TreeLSTM` of the leak hunt, small: a module `train` with a list of nodes whose attributes are arrays, a model with torch
 /// tensors, a frame, a notebook, and a circle that nobody holds. Numbers are chosen to be told apart.
 pub(super) fn story() -> Graph {
     let mut it = Teller { builder: GraphBuilder::default(), next: 0x7f00_0000_0000 };

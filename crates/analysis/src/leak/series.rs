@@ -6,6 +6,7 @@
 //! 4. Ask which law the rest follows (`form`) and whether its trend is certain (`trend`).
 //! 5. Where longer stretches have a clearer floor, judge that: garbage and what an allocator keeps only ever add, so
 //!    the lowest moments are nearest to what is live.
+//! 6. Along marked steps that were seen often enough, the rate is that of the levels at their ends.
 //!
 //! The one invariant: `Grows` needs all of a line as the best law by a clear margin, a trend that is certain at
 //! 99.9 %, and a rise that counters and allocators do not make by themselves.
@@ -153,6 +154,34 @@ fn clearer(points: &[XY], judged: &Judged, terms: &Terms) -> Option<Judged> {
     let best = told.min_by(|a, b| of(a).total_cmp(&of(b))).filter(|best| of(best) < CLEARER * smallest)?;
     let course = if warmed && best.course == Course::Steady { Course::Settled } else { best.course };
     Some(Judged { course, ..best })
+}
+
+/// The same with the rate of the levels at which steps end, where most were seen at least twice and that is clearer: memory
+/// rises somewhere within a step, and where samples fall in it is chance. `points` are along marked steps.
+pub fn by_step_ends(points: &[XY], judged: Judged, terms: &Terms) -> Judged {
+    let is_open = matches!(judged.course, Course::Grows | Course::Unclear) && judged.teeth.is_none();
+    let Some(rate) = judged.rate.filter(|_| is_open) else { return judged };
+    let until_x = judged.since_x + judged.span;
+    let settled = points.iter().filter(|point| point.0 >= judged.since_x && point.0 <= until_x);
+    let Some(ends) = step_ends(&settled.copied().collect::<Vec<_>>()) else { return judged };
+    let other = judge_settled(&floors(&ends, ends.len().div_ceil(stats::MAX_POINTS)), 0, terms);
+    let width = |rate: Rate| rate.high - rate.low;
+    let is_clearer = other.rate.is_some_and(|finer| width(finer) < CLEARER * width(rate));
+    if other.course != Course::Grows || !other.plain || !is_clearer {
+        return judged;
+    }
+    let Judged { since_x, points, span, end_level, .. } = judged;
+    Judged { since_x, points, span, end_level, ..other }
+}
+
+/// The number of each step and the last level in it; nothing where that is not near its end, as too few were seen twice.
+fn step_ends(points: &[XY]) -> Option<Vec<XY>> {
+    let steps: Vec<&[XY]> = points.chunk_by(|a, b| a.0.floor().total_cmp(&b.0.floor()).is_eq()).collect();
+    // The first and the last may be seen in part.
+    let whole = steps.get(1..steps.len().checked_sub(1)?)?;
+    let twice = whole.iter().filter(|step| step.len() >= 2).count();
+    let enough = whole.len() >= LEAST_POINTS && 4 * twice >= 3 * whole.len();
+    enough.then(|| whole.iter().filter_map(|step| step.last()).map(|end| (end.0.floor(), end.1)).collect())
 }
 
 fn judge_floors(points: &[XY], terms: &Terms) -> Judged {

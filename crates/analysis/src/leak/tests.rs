@@ -94,6 +94,31 @@ fn a_leak_has_its_rate_per_step_and_its_process() {
     assert!(leak.missing.iter().any(|missing| missing.command.starts_with("nilo leak --")));
 }
 
+/// 4 MiB at the start of each step of 100 ms, which is seen three times, now early and now late.
+#[test]
+fn steps_that_are_seen_often_have_the_rate_of_their_ends() {
+    let mut told = Told::new();
+    for n in 0..13_u64 {
+        told.step(n * S / 10, n);
+        for at_ms in [1 + n * 7 % 29, 32 + n * 11 % 31, 64 + n * 13 % 35] {
+            let at_ns = n * S / 10 + at_ms * S / 1000;
+            told.tick(at_ns, vec![sample(0, 20_000 + 4_096 * n + at_ms % 5, 0)]);
+        }
+    }
+    let leak = told.verdict();
+    assert_eq!(leak.class, Class::Grows, "{leak:#?}");
+    let rate = leak.rate_bytes_per_step.unwrap() / (4 * MIB) as f64;
+    assert!((rate - 1.0).abs() < 0.002, "{rate}");
+}
+
+#[test]
+fn what_is_not_told_at_one_rate_would_not_have_been_seen_at_a_lower_one() {
+    let seen = verdict::would_be_seen;
+    assert!(!seen(Class::CannotTell, 600e3, 26e3));
+    assert!(seen(Class::CannotTell, 1e3, 26e3) && seen(Class::Grows, 600e3, 26e3));
+    assert!(seen(Class::Steady, 30.0, 26e3));
+}
+
 #[test]
 fn who_could_not_look_inside_is_not_sent_to_the_same_command_again() {
     let mut told = steps(|n| (50_000 + 64 * n, 10_000));
@@ -142,6 +167,18 @@ fn flat_loading_and_seconds_without_marks() {
     (0..5).for_each(|n| short.tick(n * S / 10, vec![sample(0, 50_000, 0)]));
     let leak = short.verdict();
     assert!(leak.class == Class::CannotTell && leak.reason.contains("points"), "{}", leak.reason);
+}
+
+/// `true` is over within a millisecond: some of them more would give no second sample.
+#[test]
+fn who_is_to_watch_longer_gets_enough_samples() {
+    let mut told = Told::new();
+    told.tick(S / 2_000, vec![sample(0, 1_000, 0)]);
+    told.event(S / 1_000, EventKind::Exited);
+    let run = told.run.finish(LogEnding::Clean);
+    let leak = verdict(&told.leak, &run);
+    let samples = leak.longer_s.unwrap() * 1e3 / run.interval_ms.asked;
+    assert!(leak.class == Class::CannotTell && samples >= 8.0, "{samples} in {:?} s", leak.longer_s);
 }
 
 #[test]

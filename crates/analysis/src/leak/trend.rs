@@ -3,6 +3,8 @@
 //! Memory curves are strongly autocorrelated: a test that takes neighbours for independent cries wolf. So the
 //! variance of Mann–Kendall's S is multiplied by what the ranks of the detrended series say (Hamed and Rao, 1998),
 //! and the interval of the slope is a moving-block bootstrap ([`stats::slope`]); short series get Student's t.
+//! The ranks of some thirty points whose neighbours are alike prove nothing, however steep the line is: there the rises
+//! from point to point are asked as well, which must not have a mean by chance even if memory walks at random.
 
 use crate::stats::{self, XY};
 
@@ -43,7 +45,8 @@ fn many(points: &[XY], noise: f64) -> Option<Trend> {
     let slope = stats::slope(points)?;
     let floor = noise_of_slope(points, noise);
     let error = ((slope.high - slope.low) / 3.92).max(floor);
-    let z = mann_kendall(points, slope.value, noise).min(slope.value.abs() / error) * slope.value.signum();
+    let ordered = mann_kendall(points, slope.value, noise).max(drift(points, slope.value, noise));
+    let z = ordered.min(slope.value.abs() / error) * slope.value.signum();
     let half = 1.96 * floor;
     Some(Trend {
         slope: slope.value,
@@ -89,6 +92,20 @@ fn mann_kendall(points: &[XY], slope: f64, noise: f64) -> f64 {
     }
     let variance = (n * (n - 1.0) * (2.0 * n + 5.0) - ties(points)) / 18.0 * inflation(points, slope, noise);
     if variance <= 0.0 { 0.0 } else { ((s.abs() - 1.0).max(0.0)) / variance.sqrt() }
+}
+
+/// Standard errors of the mean rise from one point to the next, in the direction of the slope; never negative. A walk
+/// without drift, where neighbours could not be more alike, has it by chance as seldom as independent noise has.
+fn drift(points: &[XY], slope: f64, noise: f64) -> f64 {
+    let rises: Vec<f64> = points.windows(2).map(|pair| pair[1].1 - pair[0].1).collect();
+    let count = rises.len() as f64;
+    let mean = rises.iter().sum::<f64>() / count;
+    let variance = rises.iter().map(|rise| (rise - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    // A slow wave has rises that are alike.
+    let rho = autocorrelation(&rises, 1).clamp(0.0, 0.95);
+    let error = (variance / count * (1.0 + rho) / (1.0 - rho)).sqrt().max(noise / count);
+    let certain = student(rises.len() - 1, &STUDENT_999);
+    (mean * slope.signum()).max(0.0) / error.max(f64::MIN_POSITIVE) * CERTAIN / certain
 }
 
 fn sign(value: f64) -> f64 {
@@ -220,6 +237,35 @@ mod tests {
             })
             .count();
         assert!(wrong <= 2, "{wrong} of 60");
+    }
+
+    /// The phase of the samples in their steps drifts: neighbours are alike, and yet nothing is doubtful.
+    #[test]
+    fn a_steep_line_is_certain_however_alike_its_neighbours_are() {
+        let points = line(30, 600.0, |n| 300.0 * (n as f64 / 9.0).sin());
+        assert!(mann_kendall(&points, 600.0, 16.0) < CERTAIN, "the ranks alone do not tell");
+        let found = trend(&points, 16.0).unwrap();
+        assert!(found.z > CERTAIN && found.smallest < 600.0, "{found:?}");
+    }
+
+    #[test]
+    fn walks_at_random_and_slow_waves_do_not_drift() {
+        let mut random = Random::new(5);
+        let certain = |points: &[XY]| drift(points, 1.0, 0.0).max(drift(points, -1.0, 0.0)) > CERTAIN;
+        let wrong = (0..400)
+            .filter(|_| {
+                let mut level = 0.0;
+                certain(&line(30, 0.0, |_| {
+                    level += random.normal();
+                    level
+                }))
+            })
+            .count();
+        assert!(wrong <= 3, "{wrong} of 400");
+        for phase in 0..12 {
+            let wave = line(40, 0.0, |n| (n as f64 / 8.0 + f64::from(phase) / 2.0).sin());
+            assert!(!certain(&wave), "phase {phase}: {}", drift(&wave, 1.0, 0.0));
+        }
     }
 
     #[test]

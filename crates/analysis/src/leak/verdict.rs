@@ -49,9 +49,13 @@ impl<'a> Scene<'a> {
         let seconds = |at_ns: u64| evidence.clock.seconds(at_ns);
         let axis = evidence.axis(run);
         let slack = run.about.counter_slack_bytes as f64;
-        let judge = |points: &[XY]| judge_resident(points, slack);
+        let marked = axis.from == StepsFrom::Marks;
+        let judge = |points: &[XY]| judge_resident(points, slack, marked);
         let along = |levels: &mut dyn Iterator<Item = (u64, u64)>| -> Vec<XY> {
-            levels.filter_map(|(at_ns, level)| Some((axis.x(seconds(at_ns))?, level as f64))).collect()
+            let points = levels.filter_map(|(at_ns, level)| Some((axis.x(seconds(at_ns))?, level as f64)));
+            let mut points: Vec<XY> = points.collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0)); // a damaged log may go back in time
+            points
         };
         let levels = evidence.levels.items();
         let held = judge(&along(&mut levels.iter().map(|level| (level.at_ns, level.held))));
@@ -64,7 +68,11 @@ impl<'a> Scene<'a> {
         let children = processes.iter().filter(|process| process.parent.is_some());
         let children =
             children.map(|p| (*p, judge(&along(&mut p.private.items().iter().copied())))).collect();
-        let judged = processes.iter().map(|p| (*p, judge(&along(&mut p.levels.items().iter().copied()))));
+        // Of one process alone the levels are those of the tree, and need no second look.
+        let is_tree =
+            |p: &ProcessLevels| evidence.processes.len() == 1 && p.levels.seen() == evidence.levels.seen();
+        let own = |p: &ProcessLevels| judge(&along(&mut p.levels.items().iter().copied()));
+        let judged = processes.iter().map(|p| (*p, if is_tree(p) { held.clone() } else { own(p) }));
         let processes = judged.collect();
         let since_x = held.since_x;
         Self {
@@ -81,8 +89,7 @@ impl<'a> Scene<'a> {
     }
 
     fn leak(&self) -> Leak {
-        let (class, judged, reason, by) = self.decide();
-        let forecast = self.forecast(class, &judged).filter(|_| class == Class::Grows);
+        let (class, judged, reason, by) = self.outliving().unwrap_or_else(|| self.course());
         let mut leak = Leak {
             class,
             reason,
@@ -91,16 +98,13 @@ impl<'a> Scene<'a> {
             rate_bytes_per_step: judged.rate.map(|rate| rate.value),
             ci95: judged.rate.map(|rate| [rate.low, rate.high]),
             rate_bytes_per_s: judged.rate.map(|rate| rate.value * self.axis.per_s()),
-            smallest_detectable: self.smallest(&judged),
+            smallest_detectable: self.smallest(class, &judged),
             smallest_by: by,
-            forecast,
+            forecast: self.forecast(class, &judged),
             window: self.window(&judged),
             teeth: judged.teeth.map(|(height_bytes, period)| Teeth { height_bytes, period }),
             bound_bytes: judged.bound.filter(|_| class == Class::ToBound),
-            longer_s: judged
-                .longer
-                .filter(|_| class == Class::CannotTell)
-                .map(|times| times * self.run.duration_s),
+            longer_s: judged.longer.filter(|_| class == Class::CannotTell).map(|times| self.longer_s(times)),
             places: Vec::new(),
             evidence: self.list_evidence(),
             missing: Vec::new(),
@@ -112,13 +116,10 @@ impl<'a> Scene<'a> {
         leak
     }
 
-    /// Class, what it rests on, why, and by what the smallest rate is meant.
-    fn decide(&self) -> (Class, Judged, String, &'static str) {
+    /// What the processes do: class, what it rests on, why, and by what the smallest rate is meant.
+    fn course(&self) -> (Class, Judged, String, &'static str) {
         const RESIDENT: &str = "resident memory";
         let held = &self.held;
-        if let Some(found) = self.outliving() {
-            return found;
-        }
         if held.course == Course::Grows {
             let rate = inside::rate(held);
             if self.books.as_ref().is_some_and(|books| books.says_retention(rate)) {
@@ -260,12 +261,19 @@ impl<'a> Scene<'a> {
     }
 
     /// A census that found nothing would have seen less than resident memory.
-    fn smallest(&self, judged: &Judged) -> Option<f64> {
+    fn smallest(&self, class: Class, judged: &Judged) -> Option<f64> {
         let counted = self.census.as_ref().and_then(|census| census.total.smallest);
-        match (judged.smallest, counted) {
+        let smallest = match (judged.smallest, counted) {
             (Some(resident), Some(counted)) => Some(resident.min(counted)),
             (resident, _) => resident,
-        }
+        };
+        smallest.filter(|smallest| would_be_seen(class, inside::rate(judged), *smallest))
+    }
+
+    /// So many times as long, and long enough for the points that any verdict needs.
+    fn longer_s(&self, times: f64) -> f64 {
+        let least_s = series::LEAST_POINTS as f64 * self.run.interval_ms.asked / 1e3;
+        (times * self.run.duration_s).max(least_s)
     }
 
     fn window(&self, judged: &Judged) -> Window {
@@ -282,7 +290,7 @@ impl<'a> Scene<'a> {
     fn forecast(&self, class: Class, judged: &Judged) -> Option<Forecast> {
         let limit = self.run.limit.as_ref()?;
         // What fills the limit is resident memory, with all that is not live in it.
-        let rate = judged.rate.filter(|rate| rate.low > 0.0 && class.is_leak())?.value;
+        let rate = judged.rate.filter(|rate| rate.low > 0.0 && class == Class::Grows)?.value;
         let resident = self.held.rate.filter(|_| self.held.course == Course::Grows);
         let rate = resident.map_or(rate, |resident| resident.value);
         let room = (limit.bytes as f64 - self.held.end_level - self.file.end_level).max(0.0);
@@ -324,9 +332,16 @@ impl<'a> Scene<'a> {
     }
 }
 
-fn judge_resident(points: &[XY], slack: f64) -> Judged {
+fn judge_resident(points: &[XY], slack: f64, marked: bool) -> Judged {
     let level = points.iter().map(|point| point.1).fold(0.0, f64::max);
-    series::judge(points, &Terms::resident(level, slack))
+    let terms = Terms::resident(level, slack);
+    let judged = series::judge(points, &terms);
+    if marked { series::by_step_ends(points, judged, &terms) } else { judged }
+}
+
+/// Where a rise that is larger cannot be told from a jump or a cache, nor could a leak of that size.
+pub(super) fn would_be_seen(class: Class, rate: f64, smallest: f64) -> bool {
+    class != Class::CannotTell || rate.abs() < smallest
 }
 
 fn lived(process: &ProcessLevels, ticks: usize) -> bool {

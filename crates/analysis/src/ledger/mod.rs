@@ -211,7 +211,7 @@ pub fn tree(ledgers: &[Account]) -> Tree {
     tree
 }
 
-/// The lines of a seed's equation: code, objects, arrays, and all the rest.
+/// The lines of Topographica's accounting: code, objects, arrays, and all the rest.
 pub fn equation(ledger: &Ledger) -> [(&'static str, i64); 4] {
     let sum = |lines: &[Line]| lines.iter().map(|line| ledger.bytes(*line)).sum::<u64>() as i64;
     let code = sum(&[Line::Code, Line::LibraryData]);

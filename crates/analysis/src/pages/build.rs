@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use nilometer_trace::pages::{About, End, Line, Look, Process, Span, Unit, VERSION};
+use nilometer_trace::pages::{About, Distances, End, Line, Look, Process, Span, Unit, VERSION};
 
 use super::curve::Histogram;
 use super::heat::{Cell, Heat};
 use super::mapping::{ANONYMOUS, Names};
-use super::model::{Bound, ByWindow, Cold, Named, Owner, Pages, Reuse, Window};
+use super::model::{Bound, ByWindow, Cold, How, Named, Owner, Pages, Reuse, Window};
 use super::picture;
 use super::reuse::Bounds;
 
@@ -30,6 +30,7 @@ pub struct Builder {
     heat: Heat,
     times_s: Vec<f64>,
     bounds: Bounds,
+    distances: Option<Distances>,
     /// Bytes over all looks.
     sums: Sums,
     touched: BTreeMap<(i32, u64), u64>,
@@ -54,6 +55,7 @@ impl Builder {
             Line::About(about) => self.about = *about,
             Line::Mapping(mapping) => self.names.add(&mapping),
             Line::Look(look) => self.look(&look),
+            Line::Distances(distances) => self.distances = Some(*distances),
             Line::Owner(owner) => self.names.own(owner),
             Line::End(end) => self.end = Some(end),
         }
@@ -123,7 +125,8 @@ impl Builder {
         pages.wss_by_window_s = by_window(&self.windows);
         pages.asked_windows = self.about.asked_s.len();
         pages.notes.extend(self.unseen(&pages));
-        pages.reuse = self.reuse();
+        pages.trace = self.distances.as_ref().map(|distances| distances.accesses);
+        pages.reuse = self.distances.as_ref().map(traced).or_else(|| self.reuse());
         pages.reuse_why_not = pages.reuse.is_none().then(|| self.reuse_why_not());
         pages.owners = self.owners();
         let all: u64 = pages.owners.iter().map(|owner| owner.resident_bytes).sum();
@@ -193,11 +196,15 @@ impl Builder {
         };
         let at = |histogram: &Histogram| Some(histogram.quantile(0.5)?.saturating_mul(unit_bytes));
         Some(Reuse {
+            how: How::Bounds,
             unit_bytes,
             windows: self.bounds.windows() as u64,
             touches: upper.touches(),
             cold_share: upper.cold_share(),
+            units: self.bounds.scaled(upper.cold),
             sampled_share: self.bounds.share(),
+            sampling_error: None,
+            histogram: Vec::new(),
             bounds: upper.misses(unit_bytes).into_iter().map(bound).collect(),
             median_bytes: at(lower).zip(at(upper)),
             lower: lower.cdf(unit_bytes),
@@ -241,6 +248,29 @@ impl Builder {
         owners.sort_by_key(|named| std::cmp::Reverse(named.bytes));
         owners.truncate(MOST_NAMED);
         Cold { windows, bytes, share: share(bytes, all), owners }
+    }
+}
+
+/// The order of all touches is known: lower and upper are the same.
+fn traced(told: &Distances) -> Reuse {
+    let histogram = Histogram { cold: told.cold, counts: told.counts.iter().copied().collect() };
+    let unit_bytes = told.unit_bytes.max(1);
+    let curve = histogram.cdf(unit_bytes);
+    let median = histogram.quantile(0.5).map(|units| units.saturating_mul(unit_bytes));
+    Reuse {
+        how: if told.share < 1.0 { How::Sampled } else { How::Exact },
+        unit_bytes,
+        windows: 0,
+        touches: told.touches,
+        cold_share: histogram.cold_share(),
+        units: told.cold,
+        sampled_share: told.share.clamp(0.0, 1.0),
+        sampling_error: told.error,
+        histogram: histogram.bins(unit_bytes),
+        bounds: histogram.misses(unit_bytes).iter().map(Bound::exactly).collect(),
+        median_bytes: median.zip(median),
+        lower: curve.clone(),
+        upper: curve,
     }
 }
 

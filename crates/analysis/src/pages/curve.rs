@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Points of a curve that are told.
+/// Points of a curve that are told, whatever they are.
 const MOST_POINTS: usize = 200;
+/// Of more, so many in each doubling of the distance.
+const PER_DOUBLING: f64 = 10.0;
 
 /// Touches by distance, those of pages never seen before apart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,6 +29,13 @@ pub struct Point {
     pub distance_bytes: u64,
     /// Touches of up to this distance, of all touches.
     pub share: f64,
+}
+
+/// Touches whose distance is up to this, and more than half of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Bin {
+    pub up_to_bytes: u64,
+    pub touches: u64,
 }
 
 impl Histogram {
@@ -54,7 +63,7 @@ impl Histogram {
     }
 
     pub fn touches(&self) -> u64 {
-        self.cold + self.warm()
+        self.cold.saturating_add(self.warm())
     }
 
     pub fn cold_share(&self) -> f64 {
@@ -80,33 +89,53 @@ impl Histogram {
         None
     }
 
-    /// The cumulated histogram, thinned to some hundred points; the last is always there.
+    /// The cumulated histogram. Where it has many distances, those that lie close together are one point, at the last of them:
+    /// what is told of a distance is always true, and short ones are all there.
     pub fn cdf(&self, unit_bytes: u64) -> Vec<Point> {
-        let all = self.touches();
-        let step = self.counts.len().div_ceil(MOST_POINTS).max(1);
-        let mut seen = 0;
-        let mut points = Vec::new();
-        for (number, (distance, touches)) in (1..).zip(&self.counts) {
+        let (all, thinned) = (self.touches(), self.counts.len() > MOST_POINTS);
+        let (mut seen, mut stretch) = (0, None);
+        let mut points: Vec<Point> = Vec::new();
+        for (distance, touches) in &self.counts {
             seen += touches;
-            if number % step == 0 || number == self.counts.len() {
-                let distance_bytes = distance.saturating_mul(unit_bytes);
-                points.push(Point { distance_bytes, share: share(seen, all) });
+            let before = std::mem::replace(&mut stretch, thinned.then(|| stretch_of(*distance)));
+            if stretch.is_some() && stretch == before {
+                points.pop();
             }
+            let distance_bytes = distance.saturating_mul(unit_bytes);
+            points.push(Point { distance_bytes, share: share(seen, all) });
         }
         points
     }
 
+    /// Powers of two, up to the first below which all distances lie.
+    pub(super) fn doublings(&self) -> impl Iterator<Item = u64> + use<> {
+        let deepest = self.counts.keys().next_back().copied().unwrap_or(0);
+        let next = move |units: &u64| units.checked_mul(2).filter(|_| *units < deepest);
+        std::iter::successors((deepest > 0).then_some(1), next)
+    }
+
+    /// Touches by distance, each bin twice as wide as the one before.
+    pub fn bins(&self, unit_bytes: u64) -> Vec<Bin> {
+        let bin = |units: u64| Bin {
+            up_to_bytes: units.saturating_mul(unit_bytes),
+            touches: self.counts.range(units / 2 + 1..=units).map(|(_, touches)| touches).sum(),
+        };
+        self.doublings().map(bin).collect()
+    }
+
     /// The curve at powers of two of the unit, up to the first size at which only cold touches miss.
     pub fn misses(&self, unit_bytes: u64) -> Vec<Miss> {
-        let Some(deepest) = self.counts.keys().next_back().copied() else { return Vec::new() };
-        let sizes =
-            std::iter::successors(Some(1_u64), |units| units.checked_mul(2).filter(|_| *units < deepest));
         let miss = |units: u64| Miss {
             resident_bytes: units.saturating_mul(unit_bytes),
             miss_ratio: self.miss_ratio(units),
         };
-        sizes.map(miss).collect()
+        self.doublings().map(miss).collect()
     }
+}
+
+/// Distances of one stretch cannot be told apart on an axis of doublings.
+fn stretch_of(distance: u64) -> u64 {
+    ((distance as f64).log2() * PER_DOUBLING) as u64
 }
 
 fn share(part: u64, all: u64) -> f64 {
@@ -132,6 +161,19 @@ mod tests {
     }
 
     #[test]
+    fn a_thinned_curve_is_true_at_its_points_and_has_them_everywhere() {
+        let histogram = Histogram { cold: 0, counts: (1..=100_000).map(|distance| (distance, 1)).collect() };
+        let cdf = histogram.cdf(1);
+        assert!(cdf.len() < 200, "{}", cdf.len());
+        assert!(cdf.iter().all(|point| point.share == point.distance_bytes as f64 / 100_000.0));
+        let near: Vec<_> = cdf.iter().map(|point| point.distance_bytes).take(8).collect();
+        assert_eq!(near, [1, 2, 3, 4, 5, 6, 7, 8]);
+        let apart = |pair: &[Point]| pair[1].distance_bytes as f64 / pair[0].distance_bytes as f64;
+        assert!(cdf[8..].windows(2).all(|pair| apart(pair) < 1.2), "{cdf:?}");
+        assert_eq!(cdf.last().map(|point| point.share), Some(1.0));
+    }
+
+    #[test]
     fn a_larger_memory_never_misses_more() {
         let histogram = histogram();
         assert_eq!(histogram.miss_ratio(0), 1.0);
@@ -141,6 +183,8 @@ mod tests {
         assert_eq!(misses.iter().map(|miss| miss.resident_bytes).collect::<Vec<_>>(), [1, 2, 4, 8]);
         assert!(misses.is_sorted_by(|a, b| a.miss_ratio >= b.miss_ratio));
         assert_eq!((histogram.quantile(0.1), histogram.quantile(0.5)), (Some(3), Some(5)));
+        let bins: Vec<_> = histogram.bins(10).iter().map(|bin| (bin.up_to_bytes, bin.touches)).collect();
+        assert_eq!(bins, [(10, 0), (20, 0), (40, 1), (80, 5)]);
         assert_eq!((Histogram::default().quantile(0.5), Histogram::default().misses(1)), (None, vec![]));
     }
 }

@@ -12,10 +12,12 @@ pub mod order;
 mod picture;
 pub mod reuse;
 pub mod shards;
+mod touches;
 
 pub use build::Builder;
 pub use model::Pages;
 pub use nilometer_trace::pages::{Sees, Unit};
+pub use touches::Touches;
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,10 @@
 //! What looks at touched pages tell: the model that every view shows.
 
+pub use nilometer_trace::pages::Accesses;
 use nilometer_trace::pages::{Sees, Unit};
 use serde::Serialize;
 
-use super::curve::{Miss, Point};
+use super::curve::{Bin, Miss, Point};
 
 /// The whole answer.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -32,6 +33,8 @@ pub struct Pages {
     /// How many windows after one mark were asked for, whether they were seen or not.
     #[serde(skip)]
     pub asked_windows: usize,
+    /// What an address trace consists of, if it was one: it has no windows.
+    pub trace: Option<Accesses>,
     pub reuse: Option<Reuse>,
     pub reuse_why_not: Option<String>,
     pub owners: Vec<Owner>,
@@ -102,17 +105,38 @@ pub struct ByWindow {
 /// How far apart touches of the same memory are.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Reuse {
+    pub how: How,
     pub unit_bytes: u64,
+    /// None of a trace.
     pub windows: u64,
     pub touches: u64,
     pub cold_share: f64,
+    /// Different units, each touched once for the first time.
+    pub units: u64,
     /// The share of units that was followed.
     pub sampled_share: f64,
+    /// Of a sampled trace: how far its two halves are from the whole, in shares of touches that would miss, at most.
+    pub sampling_error: Option<f64>,
+    /// Of a trace.
+    pub histogram: Vec<Bin>,
     /// With so much resident, least recently used out first, this share of touches would miss.
     pub bounds: Vec<Bound>,
     pub median_bytes: Option<(u64, u64)>,
     pub lower: Vec<Point>,
     pub upper: Vec<Point>,
+}
+
+/// How distances are known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// From windows, in which the order is not known: between a lower and an upper one.
+    #[default]
+    Bounds,
+    /// From a trace, of every touch.
+    Exact,
+    /// From a trace, of the touches of some units.
+    Sampled,
 }
 
 /// A point of the miss-ratio curve.
@@ -124,6 +148,10 @@ pub struct Bound {
 }
 
 impl Bound {
+    pub(super) fn exactly(miss: &Miss) -> Self {
+        Self::new(miss.miss_ratio, miss)
+    }
+
     pub(super) fn new(low: f64, high: &Miss) -> Self {
         Self { resident_bytes: high.resident_bytes, miss_low: low, miss_high: high.miss_ratio }
     }

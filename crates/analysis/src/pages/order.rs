@@ -54,16 +54,26 @@ impl Stack {
         }
         let place = self.pages.len();
         self.pages.push(page);
-        let before = self.places.put(page, place);
-        let distance = before.map(|before| {
-            let distance = self.len() - self.taken_before(before);
-            self.taken[before / WORD] ^= 1 << (before % WORD);
-            self.add(before / BLOCK, u32::MAX); // minus one
-            distance as u64
-        });
+        let (before, count) = (self.places.put(page, place), self.len());
+        let distance = before.map(|before| self.leave(before, count));
         self.taken[place / WORD] |= 1 << (place % WORD);
         self.add(place / BLOCK, 1);
         distance
+    }
+
+    /// Forgets the page; the distance that a touch of it would have had.
+    pub fn take(&mut self, page: u64) -> Option<u64> {
+        let count = self.len();
+        let before = self.places.take(page)?;
+        Some(self.leave(before, count))
+    }
+
+    /// The distance of the page that had this place when there were so many.
+    fn leave(&mut self, place: usize, count: usize) -> u64 {
+        let distance = count - self.taken_before(place);
+        self.taken[place / WORD] ^= 1 << (place % WORD);
+        self.add(place / BLOCK, u32::MAX); // minus one
+        distance as u64
     }
 
     fn taken_before(&self, place: usize) -> usize {
@@ -91,12 +101,16 @@ impl Stack {
         }
     }
 
+    /// The pages, the last touched last.
+    pub fn in_order(&self) -> impl Iterator<Item = u64> {
+        at_their_places(&self.pages, &self.taken)
+    }
+
     /// All pages to the lowest places, in their order.
     fn move_down(&mut self) {
         let (taken, pages) = (std::mem::take(&mut self.taken), std::mem::take(&mut self.pages));
         self.make_room(self.len() * ROOM);
-        let is_taken = |place: usize| taken[place / WORD] >> (place % WORD) & 1 == 1;
-        for (_, page) in pages.into_iter().enumerate().filter(|(place, _)| is_taken(*place)) {
+        for page in at_their_places(&pages, &taken) {
             let place = self.pages.len();
             self.pages.push(page);
             self.places.put(page, place);
@@ -111,6 +125,12 @@ impl Stack {
         self.sums = vec![0; blocks + 1];
         self.pages.reserve_exact(blocks * BLOCK);
     }
+}
+
+/// Pages that have not left the place that they were given.
+fn at_their_places(pages: &[u64], taken: &[u64]) -> impl Iterator<Item = u64> {
+    let is_taken = |place: usize| taken[place / WORD] >> (place % WORD) & 1 == 1;
+    pages.iter().enumerate().filter(move |(place, _)| is_taken(*place)).map(|(_, page)| *page)
 }
 
 /// The place of each page. Neighbours share a line of the cache: what is touched lies together.
@@ -132,6 +152,15 @@ impl Places {
         let slot = &mut self.slots[line as usize][(page % LINE) as usize];
         let before = std::mem::replace(slot, place as u32);
         self.count += usize::from(before == NOWHERE);
+        (before != NOWHERE).then_some(before as usize)
+    }
+
+    /// Takes the page's place away.
+    fn take(&mut self, page: u64) -> Option<usize> {
+        let line = *self.lines.get(&(page / LINE))?;
+        let slot = &mut self.slots[line as usize][(page % LINE) as usize];
+        let before = std::mem::replace(slot, NOWHERE);
+        self.count -= usize::from(before != NOWHERE);
         (before != NOWHERE).then_some(before as usize)
     }
 }
@@ -161,6 +190,7 @@ mod tests {
         let told: Vec<_> = [1, 2, 3, 1, 1, 3, 2].into_iter().map(|page| stack.touch(page)).collect();
         assert_eq!(told, [None, None, None, Some(3), Some(1), Some(2), Some(3)]);
         assert_eq!((stack.len(), stack.is_empty()), (3, false));
+        assert_eq!(stack.in_order().collect::<Vec<_>>(), [1, 3, 2]);
     }
 
     #[test]
@@ -169,6 +199,14 @@ mod tests {
         let mut stack = Stack::default();
         let told: Vec<_> = pages.iter().map(|page| stack.touch(*page)).collect();
         assert_eq!(told, naive(&pages));
+    }
+
+    #[test]
+    fn a_page_that_is_taken_lies_between_no_others() {
+        let mut stack = Stack::default();
+        assert!([1, 2, 3].into_iter().all(|page| stack.touch(page).is_none()));
+        assert_eq!((stack.take(2), stack.take(2), stack.take(9), stack.len()), (Some(2), None, None, 2));
+        assert_eq!((stack.touch(1), stack.touch(2), stack.touch(3)), (Some(2), None, Some(3)));
     }
 
     proptest::proptest! {

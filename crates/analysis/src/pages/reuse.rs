@@ -95,7 +95,7 @@ impl Bounds {
         }
     }
 
-    fn scaled(&self, units: u64) -> u64 {
+    pub(super) fn scaled(&self, units: u64) -> u64 {
         (units as f64 / self.share()).round() as u64
     }
 

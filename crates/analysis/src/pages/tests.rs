@@ -1,8 +1,9 @@
 //! Hand-written looks and exact numbers.
 #![allow(clippy::float_cmp)] // ratios of small whole numbers
 
-use nilometer_trace::pages::{About, End, Line, Look, Mapping, Owner, Process, Span, Unit};
+use nilometer_trace::pages::{About, Distances, End, Line, Look, Mapping, Owner, Process, Span, Unit};
 
+use super::model::How;
 use super::{Builder, Pages};
 
 const PAGE: u64 = 4096;
@@ -135,4 +136,33 @@ fn a_window_that_was_asked_for_and_not_seen_is_told() {
     };
     assert_eq!(told(&[0.5, 1.0, 2.0]), ["the process ended after 1.42 s: no window of 500 ms, 2 s was seen"]);
     assert!(told(&[1.0]).is_empty() && told(&[2.0]).is_empty());
+}
+
+#[test]
+fn a_trace_has_no_windows_and_lower_is_upper() {
+    let told = |share: f64, cold: u64| {
+        let distances = Distances {
+            unit_bytes: 64,
+            touches: 10,
+            cold,
+            counts: vec![(1, 4), (3, 2)],
+            share,
+            error: (share < 1.0).then_some(0.5),
+            ..Distances::default()
+        };
+        let mut builder = Builder::default();
+        builder.push(Line::Distances(Box::new(distances)));
+        builder.finish()
+    };
+    let pages = told(1.0, 4);
+    assert!(pages.windows.is_empty() && pages.trace.is_some() && pages.reuse_why_not.is_none());
+    let reuse = pages.reuse.unwrap();
+    assert_eq!((reuse.how, reuse.touches, reuse.units, reuse.cold_share), (How::Exact, 10, 4, 0.4));
+    assert_eq!((&reuse.lower, reuse.median_bytes), (&reuse.upper, Some((64, 64))));
+    let misses: Vec<_> = reuse.bounds.iter().map(|bound| (bound.resident_bytes, bound.miss_high)).collect();
+    assert_eq!(misses, [(64, 0.6), (128, 0.6), (256, 0.4)]);
+    assert!(reuse.bounds.iter().all(|bound| bound.miss_low == bound.miss_high));
+    let sampled = told(0.25, 4).reuse.unwrap();
+    assert_eq!((sampled.how, sampled.sampled_share, sampled.sampling_error), (How::Sampled, 0.25, Some(0.5)));
+    assert!(told(1.0, u64::MAX).reuse.unwrap().cold_share > 0.99, "no number of a file is a panic");
 }

@@ -28,7 +28,7 @@ const LEAST_PEAK: f64 = 16.0 * 1024.0 * 1024.0;
 
 /// The row of a rank that has its own recording.
 pub fn of_run(rank: u64, restart: u64, node: &str, run: &Run) -> Ranked {
-    let running = run.exit.cause == Cause::NotSeen && !run.data_end.clean;
+    let running = run.exit.cause == Cause::Running || run.exit.cause == Cause::NotSeen && !run.data_end.clean;
     Ranked {
         rank,
         node: node.to_owned(),
@@ -59,7 +59,7 @@ fn ending(exit: &Exit) -> String {
         Cause::Watchdog => format!("{how}, watchdog"),
         Cause::Enough => "enough seen".to_owned(),
         Cause::UnknownKiller => format!("{how}, killed by somebody"),
-        Cause::Exited | Cause::Signal | Cause::NotSeen => how,
+        Cause::Exited | Cause::Signal | Cause::NotSeen | Cause::Running => how,
     }
 }
 

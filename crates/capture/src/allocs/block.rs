@@ -3,12 +3,17 @@
 //! The recorder must be quicker than the program it listens to, so this is an open-addressed table of 24-byte
 //! slots, cut into parts that grow one at a time: no growth may take longer than a ring takes to fill.
 
+/// What is kept of a birth, in ticks.
+pub const TICKS: u64 = (1 << 48) - 1;
+/// A longer block counts as one of this length.
+pub const MOST_BYTES: u64 = SIZE_MASK;
+
 /// A block that was handed out and not given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// As asked for; at most 2^44 - 1 are kept.
+    /// As asked for, up to [`MOST_BYTES`].
     pub bytes: u64,
-    /// Ticks; the low 48 bits.
+    /// Ticks; the low 48 bits ([`TICKS`]).
     pub born: u64,
     /// How it was drawn: an index of [`super::weight::Draws`].
     pub draw: u8,

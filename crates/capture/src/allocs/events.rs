@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SendError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use nilometer_trace::allocs::stream::{self, Encoder};
@@ -65,12 +65,11 @@ impl Events {
     /// Writes what is left and waits for the thread.
     pub fn finish(mut self) -> Written {
         let rest = std::mem::take(&mut self.chunk);
-        let lost =
-            self.lost_bytes + if self.chunks.send(rest.clone()).is_err() { rest.len() as u64 } else { 0 };
+        let refused = self.chunks.send(rest).err().map_or(0, |SendError(chunk)| chunk.len() as u64);
         drop(self.chunks);
         let broke_off = || Written { why: Some("its thread broke off".to_owned()), ..Written::default() };
         let written = self.thread.join().unwrap_or_else(|_| broke_off());
-        Written { lost_bytes: written.lost_bytes + lost, ..written }
+        Written { lost_bytes: written.lost_bytes + self.lost_bytes + refused, ..written }
     }
 }
 
@@ -82,11 +81,12 @@ fn write(file: &File, chunks: &Receiver<Vec<u8>>, most_bytes: u64) -> Written {
     };
     written.put(file, encoder.header().map_err(|error| error.to_string()), most_bytes);
     while let Ok(chunk) = chunks.recv() {
-        if written.why.is_some() {
-            written.lost_bytes += chunk.len() as u64;
-        } else if !chunk.is_empty() {
+        if written.why.is_none() && !chunk.is_empty() {
             let frame = encoder.chunk(&chunk).map_err(|error| error.to_string());
             written.put(file, frame, most_bytes);
+        }
+        if written.why.is_some() {
+            written.lost_bytes += chunk.len() as u64; // the first one that was refused, too
         }
     }
     if written.why.is_none() {
@@ -112,5 +112,23 @@ impl Written {
             Ok(()) => self.bytes += frame.len() as u64,
             Err(error) => self.why = Some(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_ceiling_refuses_is_counted_from_the_first_byte_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut events = Events::start(folder.path(), 100).unwrap();
+        // Noise, which does not become short enough.
+        let noise = (1..1000_u64).map(|n| (n * n).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        events.add(0, 0, &noise.flat_map(u64::to_le_bytes).collect::<Vec<u8>>());
+        let length = events.chunk.len() as u64;
+        let written = events.finish();
+        assert_eq!(written.lost_bytes, length);
+        assert!(written.why.is_some_and(|why| why.contains("--max-log")));
     }
 }

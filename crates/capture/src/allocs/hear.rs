@@ -39,8 +39,10 @@ use super::window::{Act, Told, Window};
 /// Forked children that have not spoken yet, of which we keep what they inherited.
 const MOST_SEEDS: usize = 16;
 const MOST_CALLERS: usize = 4096;
-/// The curve gets a point for each such stretch, also where it is understood late.
+/// The curve gets a point for each such stretch, also where it is understood late; of a stretch in which we stood still
+/// (job control) it gets so many.
 const POINT_NS: u64 = 20_000_000;
+const MOST_POINTS: u64 = 256;
 
 /// How thorough a turn is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +93,9 @@ pub struct Hearing {
     /// Sites that the keeper knows of.
     announced: usize,
     /// Connections without a message: processes that could not make their files.
-    pub refused: u64,
+    refused: u64,
+    /// Forked children that could not even connect, by the book that they share with who is heard.
+    unconnected: FxHashMap<u64, u64>,
     /// What frames mean.
     rules: Option<Arc<FrameRules>>,
     patience: Patience,
@@ -122,6 +126,7 @@ impl Hearing {
             tracker_bytes: 0,
             announced: 0,
             refused: 0,
+            unconnected: FxHashMap::default(),
             patience: Patience::read(),
             is_waiting: false,
             understood_ns: monotonic_ns(),
@@ -198,9 +203,8 @@ impl Hearing {
 
     /// When something is to be told between the last turn and this one: steps, points of the curve, and now.
     fn moments(&mut self, now_ns: u64) -> Vec<(u64, Option<u64>)> {
-        let points = (1..).map(|point| self.understood_ns + point * POINT_NS);
-        let mut moments: Vec<(u64, Option<u64>)> =
-            points.take_while(|at_ns| *at_ns < now_ns).map(|at_ns| (at_ns, None)).collect();
+        let points = points_between(self.understood_ns, now_ns);
+        let mut moments: Vec<(u64, Option<u64>)> = points.map(|at_ns| (at_ns, None)).collect();
         moments.extend(self.steps.drain(..).map(|(number, at_ns)| (at_ns, Some(number))));
         moments.sort_by_key(|(at_ns, _)| *at_ns);
         moments.push((now_ns, None));
@@ -448,13 +452,20 @@ impl Hearing {
         }
     }
 
-    /// The tracker's memory in all targets now; its highest is kept.
+    /// The tracker's memory in all targets now (its highest is kept), and who of their children could not connect.
     pub fn look(&mut self) {
         self.clock.measure();
         self.sums.tick_scale = self.clock.scale;
-        let rings: u64 = self.living.iter_mut().map(Living::look).sum();
-        let books: u64 = self.books.values().filter_map(|book| book.size().ok()).map(|(_, used)| used).sum();
-        self.tracker_bytes = self.tracker_bytes.max(rings + books);
+        // Saturating: what targets say of themselves must not make us panic.
+        let rings = self.living.iter_mut().map(Living::look).fold(0, u64::saturating_add);
+        let books = self.books.values().filter_map(|book| book.size().ok()).map(|(_, used)| used);
+        self.tracker_bytes = self.tracker_bytes.max(books.fold(rings, u64::saturating_add));
+        self.unconnected.extend(self.books.iter().map(|(inode, book)| (*inode, book.unheard())));
+    }
+
+    /// Processes that could not report, as far as somebody is left to say so.
+    pub fn unheard_processes(&self) -> u64 {
+        self.unconnected.values().copied().fold(self.refused, u64::saturating_add)
     }
 
     /// New sites: their stacks are resolved elsewhere, also after their process's end.
@@ -515,12 +526,9 @@ impl Hearing {
     /// Events so far, and those lost.
     pub fn counts(&self) -> (u64, u64) {
         let ended = self.rows.iter().filter(|row| row.process.ended_ns.is_some());
-        let ended = ended.fold((0, 0), |(events, lost), row| {
-            (events + row.process.events, lost + row.process.lost_events)
-        });
-        self.living
-            .iter()
-            .fold(ended, |(events, lost), living| (events + living.tracked.events, lost + living.totals.lost))
+        let ended = ended.map(|row| (row.process.events, row.process.lost_events));
+        let living = self.living.iter().map(|living| (living.tracked.events, living.lost_events()));
+        ended.chain(living).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1.saturating_add(one.1)))
     }
 
     pub fn total(&self) -> (Amount, u64, u64) {
@@ -535,7 +543,32 @@ impl Hearing {
     }
 }
 
+/// Moments between the two, evenly spaced.
+fn points_between(from_ns: u64, until_ns: u64) -> impl Iterator<Item = u64> {
+    let span_ns = until_ns.saturating_sub(from_ns);
+    let every_ns = POINT_NS.max(span_ns.div_ceil(MOST_POINTS));
+    (1..=span_ns / every_ns)
+        .map(move |point| from_ns + point * every_ns)
+        .take_while(move |at_ns| *at_ns < until_ns)
+}
+
 fn name_of(pid: i32) -> String {
     let comm = std::fs::read_to_string(Proc::default().root().join(pid.to_string()).join("comm"));
     comm.map_or(String::new(), |name| name.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_turn_has_its_points_and_a_day_of_standing_still_has_few() {
+        let points = |from_ns, until_ns| points_between(from_ns, until_ns).collect::<Vec<_>>();
+        assert!(points(5, 5 + POINT_NS).is_empty() && points(9, 8).is_empty());
+        assert_eq!(points(5, 6 + 2 * POINT_NS), [5 + POINT_NS, 5 + 2 * POINT_NS]);
+        let day_ns = 86_400_000_000_000;
+        let found = points_between(7, 7 + day_ns).take(100_000).collect::<Vec<_>>();
+        assert!(found.len() as u64 <= MOST_POINTS && found.len() > 200, "{}", found.len());
+        assert!(found.is_sorted() && found.iter().all(|at_ns| (8..7 + day_ns).contains(at_ns)));
+    }
 }

@@ -48,6 +48,8 @@ pub struct Living {
     pub is_over: bool,
     introduced_ns: u64,
     wanted: Option<Mode>,
+    /// The fullest mode that blocks may have been told in.
+    fullest: Level,
     pub totals: Totals,
     /// Bytes taken from its rings so far.
     taken_bytes: u64,
@@ -145,6 +147,7 @@ impl Living {
             is_over,
             introduced_ns: now_ns,
             wanted: None,
+            fullest: Level::Off,
             totals: Totals::default(),
             taken_bytes: 0,
         }
@@ -157,18 +160,15 @@ impl Living {
             if now_ns.saturating_sub(self.introduced_ns) > SETTLING_NS {
                 self.wanted = None;
             } else if self.ring.mode().is_ok_and(|mode| mode != wanted) {
-                let _ = self.ring.set_mode(wanted);
+                self.switch(wanted.level(), now_ns); // what it told meanwhile must be seen to end, too
             }
         }
     }
 
-    /// Switches the target. Blocks of an earlier, fuller mode must still be seen to end.
+    /// Switches the target.
     pub fn switch(&mut self, level: Level, now_ns: u64) {
-        let before = self.ring.mode().map_or(Level::Off, Mode::level);
-        let mut mode = Mode::new(level);
-        if level == Level::Sampled && before > Level::Sampled {
-            mode = mode.with(Mode::ALL_FREES);
-        }
+        let now = self.ring.mode().unwrap_or(Mode::new(Level::Off));
+        let mode = mode_after(&mut self.fullest, now, level);
         let _ = self.ring.set_mode(mode);
         self.wanted = Some(mode).filter(|_| now_ns.saturating_sub(self.introduced_ns) <= SETTLING_NS);
     }
@@ -247,7 +247,13 @@ impl Living {
         if let Ok(totals) = self.ring.totals() {
             self.totals = totals;
         }
-        self.totals.private_bytes + self.totals.ring_bytes
+        self.totals.private_bytes.saturating_add(self.totals.ring_bytes)
+    }
+
+    /// Events that happened and were not recorded, by the last look.
+    pub fn lost_events(&self) -> u64 {
+        let Totals { lost, nested, orphans_lost, .. } = self.totals;
+        lost.saturating_add(nested).saturating_add(orphans_lost)
     }
 
     /// What there is to say about the process, apart from what was known when it came.
@@ -267,7 +273,7 @@ impl Living {
         process.frees = tracked.frees;
         process.events = tracked.events;
         process.raw_bytes = self.taken_bytes;
-        process.lost_events = totals.lost + totals.nested + totals.orphans_lost;
+        process.lost_events = self.lost_events();
         process.unknown_frees = tracked.unknown_frees;
         process.stacks_dropped = totals.stacks_dropped;
         process.stacks_cut = totals.stacks_cut;
@@ -275,6 +281,16 @@ impl Living {
         process.file_mapped_bytes = tracked.file_mapped_bytes;
         process.longest_wait_ns = clock.span_ns(totals.longest_wait_ticks);
     }
+}
+
+/// A level for blocks to come, with the frees of those that an earlier, fuller mode told: they must be seen to end.
+fn mode_after(fullest: &mut Level, now: Mode, level: Level) -> Mode {
+    // Not our wish: the target lowered its mode by itself, and does not say from which.
+    let is_lowered = now.has(Mode::ALL_FREES) && *fullest <= now.level();
+    let told = if is_lowered { Level::Deep } else { now.level() };
+    *fullest = (*fullest).max(told).max(level);
+    let mode = Mode::new(level);
+    if level != Level::Off && level < *fullest { mode.with(Mode::ALL_FREES) } else { mode }
 }
 
 pub fn level_name(level: Level) -> &'static str {
@@ -308,4 +324,31 @@ fn reasons(totals: &Totals, broken_lanes: usize) -> Vec<String> {
         reasons.push(format!("{broken_lanes} of its rings held bytes that make no sense"));
     }
     reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether each of these switches, one after the other, asks for all frees.
+    fn frees(first: Mode, levels: &[Level]) -> Vec<bool> {
+        let (mut now, mut fullest) = (first, Level::Off);
+        let switch = |&level: &Level| {
+            now = mode_after(&mut fullest, now, level);
+            assert_eq!(now.level(), level);
+            now.has(Mode::ALL_FREES)
+        };
+        levels.iter().map(switch).collect()
+    }
+
+    #[test]
+    fn blocks_of_a_fuller_mode_are_seen_to_end_however_often_it_is_switched() {
+        use Level::{All, Deep, Off, Sampled};
+        assert_eq!(frees(Mode::new(Off), &[Sampled, All, Deep]), [false; 3]);
+        assert_eq!(frees(Mode::new(All), &[Sampled, Sampled, All]), [true, true, false]);
+        assert_eq!(frees(Mode::new(Deep), &[All, Sampled, All, Deep]), [true, true, true, false]);
+        assert_eq!(frees(Mode::new(All), &[Off, Sampled]), [false, true]);
+        let lowered = Mode::new(Sampled).with(Mode::ALL_FREES);
+        assert_eq!(frees(lowered, &[Sampled, All]), [true, true]);
+    }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use nilometer_ring::book::{Frame, special};
-use nilometer_ring::definition::{Code, Raw};
+use nilometer_ring::definition::Code;
 use nilometer_ring::reader::Book;
 use nilometer_rules::{FrameRules, Role};
 use rustc_hash::FxHashMap;
@@ -92,24 +92,24 @@ impl Meanings {
         if let Some(known) = self.codes.get(&code) {
             return *known;
         }
-        let (book, rules) = (Arc::clone(&self.book), Arc::clone(&self.rules));
-        let codes = &mut self.codes;
-        let mut define = |raw: &Raw<'_>| {
-            if let Some(code) = Code::from_raw(raw) {
-                codes.entry(raw.id).or_insert_with(|| role_of(&rules, &code));
-            }
-        };
-        book.definitions_from(&mut self.read_to, &mut define);
+        self.read_to = self.learn_from(self.read_to);
         if !self.codes.contains_key(&code) {
-            let codes = &mut self.codes;
-            book.definitions(|raw| {
-                if let Some(found) = Code::from_raw(raw) {
-                    codes.entry(raw.id).or_insert_with(|| role_of(&rules, &found));
-                }
-            });
+            self.learn_from(0); // somebody was still writing it when its place was passed
         }
         // One that is nowhere was lost: the book was full.
         *self.codes.entry(code).or_insert(None)
+    }
+
+    /// Takes in the definitions from this place of the book on; where they end now.
+    fn learn_from(&mut self, mut place: u64) -> u64 {
+        let codes = &mut self.codes;
+        let rules = &self.rules;
+        self.book.definitions_from(&mut place, |raw| {
+            if let Some(code) = Code::from_raw(raw) {
+                codes.entry(raw.id).or_insert_with(|| role_of(rules, &code));
+            }
+        });
+        place
     }
 }
 

@@ -109,12 +109,12 @@ impl Turns {
         }
     }
 
-    /// True when a new turn begins: a forward pass after the optimizer.
-    fn begin(&mut self, began: u8) -> bool {
+    /// Phases begin; a forward pass after the optimizer is a new turn.
+    fn begin(&mut self, began: u8) {
         let is_new = began & bit(Role::Forward) != 0 && self.seen_optimizer;
         self.seen_optimizer = (self.seen_optimizer && !is_new) || began & bit(Role::Optimizer) != 0;
         self.count += u64::from(is_new);
-        is_new
+        self.begun += u64::from(began & bit(Role::Optimizer) != 0);
     }
 }
 
@@ -149,7 +149,6 @@ impl Phases {
             self.settle(sites);
         }
         sites.turns.begin(began);
-        sites.turns.begun += u64::from(began & bit(Role::Optimizer) != 0);
         began & bit(Role::Optimizer) != 0 && sites.turns.begun > 1 && sites.turns.begun.is_power_of_two()
     }
 

@@ -1,8 +1,6 @@
 //! The recorder's loop: a turn over everybody, orders from outside, a copy to store now and then.
 
-use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -10,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nilometer_kernel::sys::clock::monotonic_ns;
 use nilometer_ring::event::Level;
-use nilometer_trace::allocs::About;
+use nilometer_trace::allocs::{About, SWITCHED};
 use serde_json::json;
 
 use super::events::Events;
@@ -20,6 +18,7 @@ use super::snapshot::{self, Copying};
 use super::untracked::Silent;
 use super::window::Act;
 use super::{AllocOptions, EXACT_BYTES, Outcome, Status};
+use crate::answer::publish;
 
 /// Between two turns when there is little to read. The targets use our beat as a clock.
 const NAP_NS: u64 = 1_000_000;
@@ -156,7 +155,8 @@ impl Recording {
             );
             document["lost_events"] = lost.into();
             document["mode"] = mode.into();
-            write_whole(&path, document.to_string().as_bytes());
+            // Who waits for it gives up when it does not come.
+            let _ = publish(&path, |mut file| file.write_all(document.to_string().as_bytes()));
         };
         if top == 0 {
             write();
@@ -168,7 +168,7 @@ impl Recording {
     fn note_switch(&mut self, level: Level) {
         let seconds = monotonic_ns().saturating_sub(self.about.started_ns) as f64 / 1e9;
         let name = super::living::level_name(level);
-        self.about.notes.push(format!("switched to {name} after {seconds:.1} s"));
+        self.about.notes.push(format!("{SWITCHED}{name} after {seconds:.1} s"));
     }
 
     fn look(&mut self, now_ns: u64) {
@@ -235,15 +235,6 @@ impl Recording {
         let mut notes = self.notes;
         notes.extend(kept.failure.map(|why| format!("allocations could not be stored: {why}")));
         Outcome { about, notes }
-    }
-}
-
-/// The file appears whole. Who waits for it gives up when it does not come.
-fn write_whole(path: &Path, bytes: &[u8]) {
-    let temporary = path.with_extension("new");
-    let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary);
-    if written.and_then(|mut file| file.write_all(bytes)).is_ok() {
-        let _ = std::fs::rename(&temporary, path);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The sums at one moment, ready to be stored by another thread.
 
 use nilometer_kernel::sys::clock::monotonic_ns;
-use nilometer_trace::allocs::{About, Point, Untracked};
+use nilometer_trace::allocs::{About, Point};
 
 use super::hear::{Hearing, Row};
 use super::site::{Site, Sites};
@@ -73,7 +73,8 @@ fn describe(hearing: &mut Hearing, asked: &About, finished: bool) -> About {
         frees,
         events,
         raw_bytes: hearing.rows.iter().map(|row| row.process.raw_bytes).sum(),
-        lost_events: hearing.rows.iter().map(|row| row.process.lost_events).sum(),
+        lost_events: hearing.rows.iter().map(|row| row.process.lost_events).fold(0, u64::saturating_add),
+        unheard_processes: hearing.unheard_processes(),
         unknown_frees: hearing.rows.iter().map(|row| row.process.unknown_frees).sum(),
         steps_seen: sites.steps.count().into(),
         step_stride: sites.steps.stride().into(),
@@ -84,15 +85,8 @@ fn describe(hearing: &mut Hearing, asked: &About, finished: bool) -> About {
         lifetimes: hearing.sums.lifetimes.clone().trimmed(),
         curve: hearing.curve.points(Point { at_ns: peak_at_ns, live_bytes: sites.peak.bytes }),
         tracker_bytes: hearing.tracker_bytes,
-        untracked: asked.untracked.iter().cloned().chain(refused(hearing.refused)).collect(),
         ..asked.clone()
     }
-}
-
-/// Processes that connected and could not make their files.
-fn refused(count: u64) -> Option<Untracked> {
-    let why = "could not make the tracker's files (no memory, or a limit on files)".to_owned();
-    (count > 0).then(|| Untracked { pid: 0, name: format!("{count} processes"), why })
 }
 
 impl Sites {

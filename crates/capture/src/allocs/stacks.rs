@@ -34,7 +34,6 @@ pub struct Pages {
     translated: Vec<u32>,
     areas: Vec<Area>,
     codes: FxHashMap<u32, Lines>,
-    definitions_read: u64,
 }
 
 /// Where a library lay in memory.
@@ -58,20 +57,15 @@ struct Lines {
 
 impl Pages {
     pub fn new(book: Arc<Book>) -> Self {
-        Self {
-            book,
-            translated: Vec::new(),
-            areas: Vec::new(),
-            codes: FxHashMap::default(),
-            definitions_read: u64::MAX,
-        }
+        Self { book, translated: Vec::new(), areas: Vec::new(), codes: FxHashMap::default() }
     }
 
-    /// Reads the definitions that were written since the last time.
+    /// Reads all definitions: one that somebody was still writing the last time stands between those that are known.
     pub fn read_definitions(&mut self, stacks: &mut Stacks) {
-        let Ok((_, used_bytes)) = self.book.size() else { return };
+        if self.book.size().is_err() {
+            return; // damaged since: what is known stays
+        }
         let book = Arc::clone(&self.book);
-        self.definitions_read = used_bytes;
         self.areas.clear();
         book.definitions(|raw| self.define(stacks, raw));
         self.areas.sort_by_key(|area| area.start);

@@ -115,8 +115,8 @@ fn add_sites(recording: &mut Recording, snapshot: &Snapshot, resolved: &[Resolve
         let site = stored(snapshot, counted, own, native, python);
         if !is_kept || (native, python) == FOLDED {
             folded.sites += u64::from(!is_kept);
-            folded.peak_bytes += site.peak.bytes;
-            folded.total_bytes += site.total.bytes;
+            folded.peak_bytes = folded.peak_bytes.wrapping_add(site.peak.bytes);
+            folded.total_bytes = folded.total_bytes.wrapping_add(site.total.bytes);
         }
         // Two numbers of a book, or two instructions of a line, may be one stack.
         let key = (site.process, native, python, site.source);
@@ -182,12 +182,12 @@ fn merge(into: &mut Site, site: &Site) {
     into.live.add(&site.live);
     into.peak.add(&site.peak);
     into.total.add(&site.total);
-    into.own_peak_bytes += site.own_peak_bytes;
+    into.own_peak_bytes = into.own_peak_bytes.wrapping_add(site.own_peak_bytes);
     // The two may have had their most at different moments: this is an upper bound, never above what was handed out.
-    into.highest_bytes = (into.highest_bytes + site.highest_bytes).min(into.total.bytes);
-    into.temporary_bytes += site.temporary_bytes;
-    into.temporary_count += site.temporary_count;
-    into.freed_in_step_bytes += site.freed_in_step_bytes;
+    into.highest_bytes = into.highest_bytes.saturating_add(site.highest_bytes).min(into.total.bytes);
+    into.temporary_bytes = into.temporary_bytes.wrapping_add(site.temporary_bytes);
+    into.temporary_count = into.temporary_count.wrapping_add(site.temporary_count);
+    into.freed_in_step_bytes = into.freed_in_step_bytes.wrapping_add(site.freed_in_step_bytes);
     into.lifetime_ns = into.lifetime_ns.saturating_add(site.lifetime_ns);
 }
 

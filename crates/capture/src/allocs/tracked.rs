@@ -5,7 +5,7 @@ use nilometer_ring::{Decoder, Event};
 use nilometer_trace::allocs::{Amount, Histogram, Source, special};
 use rustc_hash::FxHashMap;
 
-use super::block::{Block, Blocks};
+use super::block::{Block, Blocks, MOST_BYTES, TICKS};
 use super::inherit::{Inherited, Seed};
 use super::meaning::{Meaning, Meanings};
 use super::order::{Order, Place};
@@ -84,8 +84,6 @@ pub struct Tracked {
     /// Children it forked, to be given what it had.
     pub forks: Vec<(u32, Seed)>,
     pub last_ticks: u64,
-    /// It was sampled for some time.
-    pub sampled: bool,
     /// A stretch that somebody asked for.
     pub window: Option<Box<Window>>,
 }
@@ -113,7 +111,6 @@ impl Tracked {
             file_mapped_bytes: 0,
             forks: Vec::new(),
             last_ticks: 0,
-            sampled: false,
             window: None,
         }
     }
@@ -129,6 +126,7 @@ impl Tracked {
         self.events += 1;
         match event {
             Event::Alloc { address, bytes, source, stacks } => {
+                let bytes = bytes.min(MOST_BYTES); // what is added now is what its end will take away
                 self.allocated(sums, lane, decoder.ticks(), address, bytes, source_of(source), stacks);
             }
             Event::Free { address } => self.freed(sums, lane, decoder.ticks(), address),
@@ -229,11 +227,11 @@ impl Tracked {
         let Some(site) = sums.sites.shrink(&mut self.own, block.site, &amount) else { return };
         site.lifetime_ticks = site.lifetime_ticks.saturating_add(lived.saturating_mul(amount.count));
         if temporary {
-            site.temporary_bytes += amount.bytes;
-            site.temporary_count += amount.count;
+            site.temporary_bytes = site.temporary_bytes.wrapping_add(amount.bytes);
+            site.temporary_count = site.temporary_count.wrapping_add(amount.count);
         }
         if in_step {
-            site.freed_in_step_bytes += amount.bytes;
+            site.freed_in_step_bytes = site.freed_in_step_bytes.wrapping_add(amount.bytes);
         }
     }
 
@@ -330,7 +328,6 @@ impl Tracked {
         if mode.level() != Level::Sampled {
             return EVERY;
         }
-        self.sampled = true;
         self.draws.index(Draw { mean_bytes, exact_bytes })
     }
 
@@ -363,7 +360,7 @@ impl Tracked {
         kind: u8,
         stacks: Stacks,
     ) {
-        let bytes = bytes.min(u64::MAX - address).next_multiple_of(4096).min(u64::MAX - address);
+        let bytes = whole_pages(bytes).min(u64::MAX - address);
         self.unmapped(sums, address, bytes, ticks); // a new mapping may replace an old one
         if kind & mapping::FILE != 0 {
             self.file_mapped_bytes = self.file_mapped_bytes.saturating_add(bytes);
@@ -381,7 +378,7 @@ impl Tracked {
 
     /// True if something was there.
     fn unmapped(&mut self, sums: &mut Sums, address: u64, bytes: u64, ticks: u64) -> bool {
-        let end = address.saturating_add(bytes.min(1 << 48).next_multiple_of(4096));
+        let end = address.saturating_add(whole_pages(bytes));
         let (own, window) = (&mut self.own, &mut self.window);
         let mut found = false;
         self.ranges.cut(address, end, |Cut { bytes, site, born, ranges }| {
@@ -400,8 +397,10 @@ impl Tracked {
     }
 }
 
-/// Blocks keep the low 48 bits of their birth.
-const TICKS: u64 = (1 << 48) - 1;
+/// What a mapping of so many bytes takes, within the addresses there are.
+fn whole_pages(bytes: u64) -> u64 {
+    bytes.min(1 << 48).next_multiple_of(4096)
+}
 
 #[inline]
 pub fn nanoseconds(ticks: u64, scale: u64) -> u64 {
@@ -412,5 +411,46 @@ fn source_of(source: From) -> Source {
     match source {
         From::Malloc | From::Realloc => Source::Heap,
         From::Python | From::PythonRealloc => Source::Python,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fresh() -> (Tracked, Sums, Decoder) {
+        let mut tracked = Tracked::new(0, 0, Inherited::default());
+        tracked.window = Some(Box::new(Window::open(0)));
+        (tracked, Sums::new(), Decoder::default())
+    }
+
+    fn alloc(address: u64, bytes: u64) -> Event {
+        Event::Alloc { address, bytes, source: From::Malloc, stacks: Stacks::default() }
+    }
+
+    #[test]
+    fn the_end_of_a_huge_block_takes_away_what_its_birth_added() {
+        let (mut tracked, mut sums, decoder) = fresh();
+        tracked.take(&mut sums, 0, &decoder, alloc(64, 32 << 40));
+        assert_eq!((sums.sites.live.bytes, sums.sites.live.count), (MOST_BYTES, 1));
+        tracked.take(&mut sums, 0, &decoder, Event::Free { address: 64 });
+        assert_eq!((sums.sites.live, tracked.own.live), (Amount::default(), Amount::default()));
+    }
+
+    #[test]
+    fn a_target_that_lies_gets_strange_sums_and_no_panic() {
+        let (mut tracked, mut sums, decoder) = fresh();
+        // More than fit a sum, each freed at once.
+        for address in (8..24 << 20).step_by(8) {
+            tracked.take(&mut sums, 0, &decoder, alloc(address, u64::MAX));
+            tracked.take(&mut sums, 0, &decoder, Event::Free { address });
+        }
+        for (address, bytes) in [(0, u64::MAX), (u64::MAX - 5, 9), (4096, u64::MAX - 3)] {
+            let map = Event::Map { address, bytes, kind: 0, stacks: Stacks::default() };
+            tracked.take(&mut sums, 0, &decoder, map);
+            tracked.take(&mut sums, 0, &decoder, Event::Unmap { address, bytes });
+        }
+        assert_eq!(sums.sites.live.bytes, 0);
+        assert!(tracked.window.is_some_and(|window| window.tell(5).total_bytes > 0));
     }
 }

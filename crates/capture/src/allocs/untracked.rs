@@ -105,7 +105,7 @@ fn of_header(bytes: &[u8]) -> Option<&'static str> {
     let (start, size, count) = (long(32)?, short(54)?, short(56)?);
     for index in 0..u64::from(count) {
         let at = usize::try_from(start.checked_add(index * u64::from(size))?).ok()?;
-        let kind = bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes)?;
+        let kind = u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?);
         if kind == INTERPRETER {
             let (from, length) = (long(at + 8)? as usize, long(at + 32)? as usize);
             let name = bytes.get(from..from.checked_add(length)?)?;
@@ -150,6 +150,9 @@ mod tests {
         assert_eq!(of_header(&bytes), None);
         bytes[4] = 1;
         assert_eq!(of_header(&bytes), Some("32-bit program"));
+        bytes[4] = 2;
+        bytes[32..40].fill(0xff); // beyond all addresses
+        assert_eq!(of_header(&bytes), None);
         for length in 0..100 {
             let _ = of_header(&bytes[..length]);
         }

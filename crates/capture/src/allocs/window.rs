@@ -8,11 +8,10 @@ use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::block::TICKS;
 use super::site::{Kept, Site};
 use super::stacks::{Pages, Stacks};
 
-/// Blocks keep the low 48 bits of their birth.
-const TICKS: u64 = (1 << 48) - 1;
 /// Frames told of a stack.
 const MOST_FRAMES: usize = 24;
 /// Sites told at most.
@@ -76,11 +75,12 @@ impl Window {
             return;
         }
         self.raise(site, bytes, born);
-        self.total_bytes += bytes;
-        self.count += count;
+        // Saturating, here and below: a target that lies about its events must not make us panic.
+        self.total_bytes = self.total_bytes.saturating_add(bytes);
+        self.count = self.count.saturating_add(count);
         if let Some(share) = self.shares.get_mut(&site) {
-            share.total_bytes += bytes;
-            share.count += count;
+            share.total_bytes = share.total_bytes.saturating_add(bytes);
+            share.count = share.count.saturating_add(count);
         }
     }
 
@@ -91,8 +91,8 @@ impl Window {
         }
         let share = self.shares.entry(site).or_default();
         share.at_peak.keep(share.live_bytes, self.peak);
-        share.live_bytes += bytes;
-        self.live_bytes += bytes;
+        share.live_bytes = share.live_bytes.saturating_add(bytes);
+        self.live_bytes = self.live_bytes.saturating_add(bytes);
         if self.live_bytes > self.peak_bytes {
             self.peak_bytes = self.live_bytes;
             self.peak += 1;

@@ -56,7 +56,7 @@ fn in_place(wish: &Wish<'_>, place: &Path) -> Result<PathBuf, Error> {
         {
             return Ok(place.join(&claim.directory));
         }
-        let number = newest.map_or(1, |(number, _)| number + 1);
+        let number = newest.map_or(1, |(number, _)| number.saturating_add(1));
         let directory = make_new(wish, place)?;
         begin(&directory, wish)?;
         if publish(&claims, number, wish, &directory).map_err(failed)? {

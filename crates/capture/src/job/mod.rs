@@ -203,7 +203,7 @@ fn reserve(job: &Path, wish: &Wish<'_>) -> Result<(PathBuf, u64, u64), Error> {
         Some(rank) => rank,
         None => number(job).map_err(failed)?,
     };
-    for restart in wish.told.restart..wish.told.restart + MOST_RESTARTS {
+    for restart in wish.told.restart..=wish.told.restart.saturating_add(MOST_RESTARTS) {
         let path = job.join(job::place(&wish.node, rank, restart));
         let parent = path.parent().unwrap_or(job);
         let made = DirBuilder::new()

@@ -65,6 +65,8 @@ fn a_restart_stays_in_the_job_and_a_rank_twice_gets_the_next_number() {
     let twice = place(&told(1, &id, true), &command(), None, &ground.places).unwrap();
     assert!(first.job == again.job && again.job == twice.job);
     assert_eq!([first.restart, again.restart, twice.restart], [0, 1, 2]);
+    let absurd = Rank { restart: u64::MAX, ..told(1, &id, true) };
+    assert_eq!(place(&absurd, &command(), None, &ground.places).unwrap().restart, u64::MAX);
 }
 
 #[test]

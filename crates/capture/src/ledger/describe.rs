@@ -101,25 +101,28 @@ fn name(vma: &Vma) -> String {
 
 fn tell_arrays(ledger: &mut Ledger) {
     let Some(heap) = &ledger.python_heap else { return };
-    let mut detail = vec![
-        named("weights", heap.weights_bytes),
-        named("gradients", heap.gradients_bytes),
-        named("optimizer state", heap.optimizer_bytes),
-        named("held by C++ only", heap.native_only_bytes),
-    ];
-    detail.retain(|named| named.bytes > 0);
+    let detail = present([
+        ("weights", heap.weights_bytes),
+        ("gradients", heap.gradients_bytes),
+        ("optimizer state", heap.optimizer_bytes),
+        ("held by C++ only", heap.native_only_bytes),
+    ]);
     set(ledger, Line::Arrays, detail);
+}
+
+/// Those that are not nothing.
+fn present(all: [(&str, u64); 4]) -> Vec<Named> {
+    all.into_iter().filter(|(_, bytes)| *bytes > 0).map(|(name, bytes)| named(name, bytes)).collect()
 }
 
 fn tell_held(ledger: &mut Ledger) {
     let Some(malloc) = &ledger.malloc else { return };
-    let mut detail = vec![
-        named("trimmable", malloc.trimmable_bytes),
-        named("in arenas of threads", malloc.held_threads_bytes),
-        named("in the main arena", malloc.held_main_bytes),
-        named("threads' caches", malloc.tcache_bytes),
-    ];
-    detail.retain(|named| named.bytes > 0);
+    let detail = present([
+        ("trimmable", malloc.trimmable_bytes),
+        ("in arenas of threads", malloc.held_threads_bytes),
+        ("in the main arena", malloc.held_main_bytes),
+        ("threads' caches", malloc.tcache_bytes),
+    ]);
     set(ledger, Line::MallocHeld, detail);
 }
 

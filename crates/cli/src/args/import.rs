@@ -19,19 +19,23 @@ Examples:
   nilo import mem_test.log -o caffe.nilo && nilo report caffe.nilo
   zcat old.log.gz | nilo import - --as meminfo-log
   nilo import snapshot.pickle && nilo report --allocs
-  nilo import logs/ --as mxnet-log -o mxnet.nilo --min-percent 1",
+  nilo import logs/ --as mxnet-log -o mxnet.nilo --min-percent 1
+  valgrind --tool=lackey --trace-mem=yes --log-file=trace.log ./step && nilo import trace.log",
     after_help = "\
 Formats, see docs/import.md:
   mxnet-log     `[mem]` lines of the MXNet memory profiler, its _ANALYSIS files, MXNet's
                 own memory profile (CSV); several files or a directory
   torch         torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")
   jax           jax.profiler.save_device_memory_profile(\"memory.prof\")
+  pprof         nilo export --format pprof, heap profiles of Go
   heapy, muppy  dumps and printed tables of Heapy, printed tables of Pympler
   smaps         a time and /proc/PID/smaps, again and again
   meminfo-log   `microtime SECONDS`, all of /proc/meminfo, `program_usage BYTES`
   free-log      outputs of `free`: each after its time, or one before and one after
                 the times at which repeated runs began
-  damon         recordings of DAMON (damo record, perf script): touched pages, for nilo pages"
+  damon         recordings of DAMON (damo record, perf script): touched pages, for nilo pages
+  lackey        valgrind --tool=lackey --trace-mem=yes --log-file=FILE COMMAND, gzipped or not:
+                exact reuse distances and what a smaller memory would miss, for nilo pages"
 )]
 pub struct ImportArgs {
     /// The recording; `-` for standard input. Of mxnet-log also several, or a directory
@@ -51,6 +55,8 @@ pub struct ImportArgs {
     pub tables: TableArgs,
     #[command(flatten)]
     pub mxnet: MxnetArgs,
+    #[command(flatten)]
+    pub trace: TraceArgs,
     #[command(flatten)]
     pub telling: TellArgs,
 }
@@ -85,6 +91,25 @@ pub struct MxnetArgs {
     pub charts: Vec<ChartKind>,
 }
 
+/// Address traces
+#[derive(Debug, Args)]
+#[command(next_help_heading = "lackey")]
+pub struct TraceArgs {
+    /// Size of the pages whose touches are counted: a power of two, 64 (lines of a cache) to 1G
+    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = parse_unit)]
+    pub unit: u64,
+    /// Follow every page while there are up to so many different ones (about 100 bytes of memory each), and a
+    /// sample of them beyond, which is said
+    #[arg(long, value_name = "PAGES", default_value_t = 1 << 20)]
+    pub exact_up_to: usize,
+}
+
+fn parse_unit(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text)?;
+    let is_good = bytes.is_power_of_two() && (64..=1 << 30).contains(&bytes);
+    if is_good { Ok(bytes) } else { Err("a page is a power of two between 64 and 1G".to_owned()) }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ChartKind {
     Svg,
@@ -100,6 +125,8 @@ pub enum ForeignFormat {
     Torch,
     /// A device memory profile of JAX
     Jax,
+    /// Another memory profile of pprof: nilo's own, Go's
+    Pprof,
     /// Dumps and tables of Heapy
     Heapy,
     /// Tables of Pympler
@@ -112,6 +139,8 @@ pub enum ForeignFormat {
     FreeLog,
     /// Recordings of DAMON: damo's file, its JSON, or perf's text
     Damon,
+    /// Address traces of valgrind's lackey
+    Lackey,
 }
 
 impl ForeignFormat {
@@ -121,12 +150,26 @@ impl ForeignFormat {
             Self::MxnetLog => Format::MxnetLog,
             Self::Torch => Format::Torch,
             Self::Jax => Format::Jax,
+            Self::Pprof => Format::Pprof,
             Self::Heapy => Format::Heapy,
             Self::Muppy => Format::Muppy,
             Self::Smaps => Format::Smaps,
             Self::MeminfoLog => Format::MeminfoLog,
             Self::FreeLog => Format::FreeLog,
-            Self::Damon => return None,
+            Self::Damon | Self::Lackey => return None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_a_power_of_two() {
+        assert_eq!((parse_unit("64"), parse_unit("4K"), parse_unit("2M")), (Ok(64), Ok(4096), Ok(2 << 20)));
+        for absurd in ["0", "1", "32", "5000", "2G", "x", ""] {
+            assert!(parse_unit(absurd).is_err(), "{absurd}");
+        }
     }
 }

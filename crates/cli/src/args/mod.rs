@@ -24,6 +24,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use nilometer_capture::heap_watch::Every;
 use nilometer_capture::relay::Steps;
@@ -64,24 +65,53 @@ pub struct Cli {
 /// The command line of this process; when there is nothing to do, the words have been said and this is
 /// the exit code: 0 for help, 2 for a usage error, 125 where the exit code belongs to a target.
 pub fn parse() -> Result<Cli, u8> {
-    Cli::try_parse().map_err(|error| {
-        let _ = error.print();
-        let verb = std::env::args().nth(1);
-        if let Some(example) = verb.as_deref().filter(|_| error.use_stderr()).and_then(first_example) {
-            talk::talk(&format!("\nhint: for example:  {example}\n"));
-        }
-        match verb.as_deref() {
-            _ if !error.use_stderr() => 0,
-            Some("run" | "attach") => exit::OURS,
-            _ => exit::USAGE,
-        }
-    })
+    Cli::try_parse().map_err(|error| refuse(&error))
 }
 
-/// What the help of a verb opens with, without what it is for.
-fn first_example(verb: &str) -> Option<String> {
+fn refuse(error: &clap::Error) -> u8 {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return 0;
+    }
+    let word = |place| std::env::args_os().nth(place).unwrap_or_default().to_string_lossy().into_owned();
+    let (verb, second) = (word(1), word(2));
+    let misspelt = misspelt(&verb, &second);
+    let _ = misspelt.as_ref().map_or(error, |(better, _)| better).print();
+    let second = misspelt.map_or(second, |(_, meant)| meant);
+    if let Some(example) = first_example(&verb, &second) {
+        talk::talk(&format!("\nhint: for example:  {example}\n"));
+    }
+    if ["run", "attach"].contains(&verb.as_str()) { exit::OURS } else { exit::USAGE }
+}
+
+/// The word after a verb, where it was taken for a target but is nearly one of the verb's own (`heap dif`): what to
+/// say, and what was meant.
+fn misspelt(verb: &str, word: &str) -> Option<(clap::Error, String)> {
     let command = Cli::command();
-    let help = command.find_subcommand(verb)?.get_before_help()?.to_string();
+    let known = command.find_subcommand(verb).filter(|verb| verb.has_subcommands())?;
+    let is_word = word.chars().all(char::is_alphabetic); // no option, file or process
+    if !is_word || known.find_subcommand(word).is_some() || Path::new(word).exists() {
+        return None;
+    }
+    let words_alone = clap::Command::new("nilo")
+        .bin_name(format!("nilo {verb}"))
+        .no_binary_name(true)
+        .subcommand_required(true)
+        .subcommands(known.get_subcommands().cloned());
+    let error = words_alone.try_get_matches_from([word]).err()?;
+    let meant = match error.get(ContextKind::SuggestedSubcommand)? {
+        ContextValue::Strings(meant) => meant.last()?.clone(), // the nearest
+        ContextValue::String(meant) => meant.clone(),
+        _ => return None,
+    };
+    Some((error, meant))
+}
+
+/// What the help of a verb, or of its word, opens with, without what it is for.
+fn first_example(verb: &str, word: &str) -> Option<String> {
+    let command = Cli::command();
+    let verb = command.find_subcommand(verb)?;
+    let help = verb.find_subcommand(word).unwrap_or(verb).get_before_help()?.to_string();
     let line = help.lines().map(str::trim).find(|line| line.starts_with("nilo "))?;
     line.split("   ").next().map(str::to_owned)
 }
@@ -209,7 +239,7 @@ pub struct RunArgs {
 /// Where a recording goes and how often it looks
 #[derive(Debug, Args)]
 pub struct RecordingArgs {
-    /// Run directory to write [default: NAME.DATE.PID.nilo in `$NILO_DIR` or here]
+    /// Run directory to write; those above it are made [default: NAME.DATE.PID.nilo in `$NILO_DIR` or here]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Replace an existing run directory

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum as _};
+use nilometer_capture::relay::Steps;
 
 use super::allocs::Mode;
 use super::pages::parse_window;
@@ -69,7 +70,7 @@ pub struct SweepArgs {
     #[arg(long, value_name = "WHEN", value_delimiter = ',')]
     pub stop_after: Vec<String>,
     /// Where steps are told: torch, keras, tqdm, sklearn, jax, or a regular expression of the output
-    #[arg(long, value_name = "REGEX")]
+    #[arg(long, value_name = "REGEX", value_parser = parse_steps)]
     pub steps: Option<String>,
     /// Record the allocations of each point: what the memory at its peak is for, with laws of its own (category.…)
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "sampled",
@@ -133,6 +134,11 @@ pub enum On {
     Slurm,
     /// Tasks of the cluster at this address; of the one that runs here, else of our own
     Ray(Option<String>),
+}
+
+/// Known before the first run; each run reads it again.
+fn parse_steps(word: &str) -> Result<String, String> {
+    Steps::new(word).map(|_| word.to_owned())
 }
 
 fn parse_on(word: &str) -> Result<On, String> {

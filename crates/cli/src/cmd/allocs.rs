@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use nilometer_analysis::allocs::model::Allocs;
 use nilometer_analysis::allocs::{self, Options};
 use nilometer_native::symbol::{self, Store};
@@ -15,6 +15,7 @@ use nilometer_trace::allocs::{ALLOCS_FILE, Recording};
 
 use super::{exit, load};
 use crate::args::report::ReportArgs;
+use crate::path::AtPath as _;
 use crate::talk::{self, Failure};
 
 /// Stacks and rows that are shown unless asked otherwise.
@@ -55,7 +56,7 @@ pub fn report(args: &ReportArgs, path: &Path) -> Result<ExitCode, Failure> {
 /// The built-in rules, with a user's own on top.
 pub fn rules(own: Option<&Path>) -> Result<FrameRules, Failure> {
     let Some(file) = own else { return Ok(FrameRules::built_in()?) };
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text = std::fs::read_to_string(file).reading(file)?;
     let name = file.display().to_string();
     let hint =
         "a rule is  [[frame]]  role = \"forward\"  python = [\"mine/model.py:predict\"]; see docs/allocs.md";

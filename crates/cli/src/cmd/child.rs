@@ -11,6 +11,7 @@ use nilometer_kernel::sys::clock::monotonic_ns;
 use nilometer_kernel::sys::poll::PollSet;
 use nilometer_kernel::sys::signals::{self, Mask, SignalFd};
 
+use crate::path::AtPath as _;
 use crate::talk::Failure;
 
 const SIGINT: i32 = 2;
@@ -56,7 +57,7 @@ impl Runner {
     pub fn run(&mut self, recording: &Recording<'_>) -> Result<Option<i32>, Failure> {
         let mut command = Command::new(std::env::current_exe().context("nilo does not find itself")?);
         let output = || File::options().create(true).append(true).mode(0o600).open(recording.output);
-        let output = output().with_context(|| format!("cannot write {}", recording.output.display()))?;
+        let output = output().writing(recording.output)?;
         command
             .args(["run", "-q", "--force", "-o"])
             .arg(recording.directory)

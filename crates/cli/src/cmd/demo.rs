@@ -10,6 +10,7 @@ use anyhow::{Context as _, anyhow};
 use super::{exit, run};
 use crate::args;
 use crate::args::demo::{Demo, DemoArgs};
+use crate::path::AtPath as _;
 use crate::talk::{self, Failure};
 
 const PYTHON: &str = "python3";
@@ -45,7 +46,7 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
         .tempdir()
         .context("cannot make a temporary directory")?;
     let script = place.path().join(example.file);
-    std::fs::write(&script, example.text).with_context(|| format!("cannot write {}", script.display()))?;
+    std::fs::write(&script, example.text).writing(&script)?;
     talk::say(example.before);
     let code = run::run(&arguments(args, &example, &script)?)?;
     talk::say(example.after);

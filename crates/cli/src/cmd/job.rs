@@ -10,6 +10,7 @@ use nilometer_trace::job::{self as stored, RankDirectory, SPOOLED_FILE};
 use nilometer_trace::manifest::MANIFEST_FILE;
 
 use super::{exit, load};
+use crate::path::AtPath as _;
 use crate::talk::{self, Failure};
 
 pub fn is_one(path: &Path) -> bool {
@@ -27,7 +28,7 @@ pub fn read_parts(path: &Path) -> Result<(Job, Vec<Part>), Failure> {
 }
 
 fn read_all(path: &Path, node: Option<&str>) -> Result<(Job, Vec<Part>), Failure> {
-    let about = stored::Job::read(path)?;
+    let about = stored::Job::read(path).reading(path)?;
     let mut parts = Vec::new();
     let mut problems = Vec::new();
     for it in stored::list(path).into_iter().filter(|it| node.is_none_or(|node| it.node == node)) {

@@ -10,7 +10,7 @@ use nilometer_report::ledger::{self as screen, json};
 use nilometer_trace::ledger::Ledger;
 
 use super::heap::{kin, recorder, refusal};
-use super::load;
+use super::{exit, load};
 use crate::args::heap::Switch;
 use crate::args::ledger::{By, WhereArgs};
 use crate::talk::{self, Failure};
@@ -57,10 +57,11 @@ fn of_run(args: &WhereArgs) -> Result<ExitCode, Failure> {
     let path = load::resolve_rank(args.target.as_deref(), args.rank)?;
     let run = load::model(&path)?;
     let place = run.saved.clone().unwrap_or_default();
-    let Some(ledgers) = run.ledgers else { return Err(no_ledger(&place)) };
+    let has_kinds = run.made_of.is_some();
+    let Some(ledgers) = run.ledgers else { return Err(no_ledger(&place, has_kinds)) };
     let at = args.at.and_then(|at| ledgers.nearest_to(at.as_secs_f64()));
     let position = at.unwrap_or(ledgers.nearest);
-    let Some(account) = ledgers.accounts.get(position) else { return Err(no_ledger(&place)) };
+    let Some(account) = ledgers.accounts.get(position) else { return Err(no_ledger(&place, has_kinds)) };
     let style = talk::stdout_style();
     talk::data(&if args.json {
         format!("{:#}\n", screen::run::document(&ledgers, position, &place))
@@ -76,10 +77,15 @@ fn of_run(args: &WhereArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn no_ledger(place: &str) -> Failure {
+/// The report has kinds of mappings where a process lived long enough for a look at them.
+fn no_ledger(place: &str, has_kinds: bool) -> Failure {
     let sentence =
         anyhow!("{place} has no ledger: no process of it reached 64 MiB long enough, or --no-ledger");
-    Failure::from(sentence).hint(format!("by kinds of mappings:  nilo report {place}"))
+    Failure::from(sentence).exiting(exit::NOT_AVAILABLE).hint(if has_kinds {
+        format!("by kinds of mappings:  nilo report {place}")
+    } else {
+        "ask while it runs:  nilo where PID".to_owned()
+    })
 }
 
 fn mode(args: &WhereArgs) -> Mode {

@@ -7,8 +7,8 @@ use nilometer_capture::rundir::Places;
 use nilometer_report::text;
 use nilometer_trace::{Manifest, job as stored};
 
-use super::job;
 use super::load::{self, Found};
+use super::{job, living};
 use crate::args::ListArgs;
 use crate::talk::{self, Failure};
 
@@ -32,6 +32,10 @@ pub fn run(args: &ListArgs) -> Result<ExitCode, Failure> {
 /// Resolves every word before the first removal: `@2` means the same run throughout.
 fn remove_named(words: &[String]) -> Result<ExitCode, Failure> {
     let paths = words.iter().map(|word| load::resolve_any(Some(word))).collect::<Result<Vec<_>, _>>()?;
+    if let Some((path, pid)) = paths.iter().find_map(|path| Some((path, recorder_within(path)?))) {
+        return Err(Failure::from(anyhow::anyhow!("process {pid} is recording {}", path.display()))
+            .hint(format!("wait for its end, or end it:  kill {pid}")));
+    }
     for path in paths {
         remove(&path)?;
     }
@@ -40,9 +44,17 @@ fn remove_named(words: &[String]) -> Result<ExitCode, Failure> {
 
 fn remove_older(runs: &[Found], keep: usize) -> Result<ExitCode, Failure> {
     for run in runs.iter().skip(keep) {
-        remove(&run.path)?;
+        match recorder_within(&run.path) {
+            Some(pid) => talk::say(&format!("kept {}: process {pid} is recording it", run.path.display())),
+            None => remove(&run.path)?,
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Who records this run, or a rank of this job.
+fn recorder_within(path: &Path) -> Option<i32> {
+    living::recorder(path).or_else(|| job::runs(path).iter().find_map(|rank| living::recorder(&rank.path)))
 }
 
 fn remove(path: &Path) -> Result<(), Failure> {

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use nilometer_analysis::{LogEnding, Run, RunBuilder};
 use nilometer_capture::rundir::{Places, SUFFIX};
 use nilometer_trace::job::JOB_FILE;
@@ -10,8 +9,9 @@ use nilometer_trace::manifest::MANIFEST_FILE;
 use nilometer_trace::record::Record;
 use nilometer_trace::{Ending, Manifest};
 
-use super::job;
 use super::progress::Progress;
+use super::{job, living};
+use crate::path::{AtPath as _, closed_to_us};
 use crate::talk::{self, Failure};
 
 /// A run directory and when it was made.
@@ -94,16 +94,24 @@ pub fn resolve_any(word: Option<&str>) -> Result<PathBuf, Failure> {
 /// The run or job at a path, or as it was named (`-o base`, `NILO_RUN=job`), without the ending that was added.
 pub fn find(path: &Path) -> Option<PathBuf> {
     let is_run = |path: &Path| path.join(MANIFEST_FILE).exists() || job::is_one(path);
-    let with_ending = PathBuf::from(format!("{}{SUFFIX}", path.display()));
-    [path.to_owned(), with_ending].into_iter().find(|path| is_run(path))
+    names_of(path).into_iter().find(|path| is_run(path))
+}
+
+fn names_of(path: &Path) -> [PathBuf; 2] {
+    [path.to_owned(), PathBuf::from(format!("{}{SUFFIX}", path.display()))]
+}
+
+/// Why there is nothing at a path: it is closed to us, it is something else, or it is not there.
+pub fn nothing_at(path: &Path, something_else: &str) -> Failure {
+    if let Some(closed) = names_of(path).iter().find_map(|path| closed_to_us(path)) {
+        return closed;
+    }
+    let what = if path.exists() { something_else } else { "does not exist" };
+    Failure::from(anyhow::anyhow!("{} {what}", path.display())).hint("see the runs here:  nilo list")
 }
 
 fn existing(path: &Path) -> Result<PathBuf, Failure> {
-    if let Some(found) = find(path) {
-        return Ok(found);
-    }
-    let what = if path.exists() { "is not a run directory" } else { "does not exist" };
-    Err(Failure::from(anyhow::anyhow!("{} {what}", path.display())).hint("see the runs here:  nilo list"))
+    find(path).ok_or_else(|| nothing_at(path, "is not a run directory"))
 }
 
 /// Reads a run directory into its model.
@@ -113,17 +121,16 @@ pub fn model(path: &Path) -> Result<Run, Failure> {
 
 /// The same, with somebody else who wants to see the records.
 pub fn model_with(path: &Path, mut also: impl FnMut(&Record)) -> Result<Run, Failure> {
-    let manifest = Manifest::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let manifest = Manifest::read(path).reading(path)?;
     let mut builder = RunBuilder::new(&manifest);
-    let mut reader =
-        nilometer_trace::Reader::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut reader = nilometer_trace::Reader::open(path).reading(path)?;
     let mut progress = Progress::new("reading", log_bytes(path));
     while let Some(record) = reader.next_record()? {
         builder.push(record);
         also(record);
         progress.tick(|| reader.position_bytes());
     }
-    let mut run = builder.finish(log_ending(&reader.ending()));
+    let mut run = builder.finish(log_ending(&reader.ending(), path));
     run.saved = Some(short_path(path));
     Ok(run)
 }
@@ -139,9 +146,11 @@ pub fn short_path(path: &Path) -> String {
     relative.unwrap_or(path).display().to_string()
 }
 
-fn log_ending(ending: &Ending) -> LogEnding {
+/// A log without an end is no death while somebody writes it.
+fn log_ending(ending: &Ending, path: &Path) -> LogEnding {
     match ending {
         Ending::Clean => LogEnding::Clean,
+        Ending::Cut { .. } if living::recorder(path).is_some() => LogEnding::Running,
         Ending::Cut { at_ns, .. } => LogEnding::Cut { at_ns: at_ns.unwrap_or(0), why: ending.to_string() },
     }
 }

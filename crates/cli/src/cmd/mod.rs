@@ -14,6 +14,7 @@ pub mod job;
 pub mod leak;
 pub mod ledger;
 pub mod list;
+mod living;
 pub mod load;
 pub mod merge;
 mod metrics;

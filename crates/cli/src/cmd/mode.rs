@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::load;
 use crate::args::allocs::ModeArgs;
+use crate::path::AtPath as _;
 use crate::talk::{self, Failure};
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -45,8 +46,7 @@ fn find(word: Option<&str>) -> Result<PathBuf, Failure> {
         });
     }
     let directory = load::resolve(word)?;
-    let manifest =
-        Manifest::read(&directory).with_context(|| format!("cannot read {}", directory.display()))?;
+    let manifest = Manifest::read(&directory).reading(&directory)?;
     let over = || {
         Failure::from(anyhow!("{} has ended", directory.display()))
             .hint("start one:  nilo run --allocs=later -- python train.py")

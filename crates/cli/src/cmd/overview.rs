@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use nilometer_capture::privacy::mask_arguments;
@@ -15,7 +14,7 @@ use crate::args;
 use crate::talk;
 
 const MOST: usize = 10;
-/// Where standard output is no terminal.
+/// Where nobody says how wide it may be.
 const PLAIN_WIDTH: usize = 80;
 
 /// Question, verb, command. Only rows whose verb exists are shown.
@@ -33,7 +32,7 @@ const QUESTIONS: &[(&str, &str, &str)] = &[
     ("what changed between two runs?", "compare", "nilo compare A B"),
     ("show a run again, with charts", "report", "nilo report [RUN]"),
     ("show it to others: a page, a picture", "report", "nilo report [RUN] --html"),
-    ("one chart as a picture", "plot", "nilo plot [RUN]"),
+    ("one chart as a picture", "plot", "nilo plot -o run.svg"),
     ("the samples, for other tools", "export", "nilo export RUN --format csv"),
     ("which of my ranks? many in few tables", "merge", "nilo report JOB; nilo merge JOB"),
     ("read a log of another tool", "import", "nilo import FILE"),
@@ -46,7 +45,7 @@ const QUESTIONS: &[(&str, &str, &str)] = &[
 
 pub fn run() -> ExitCode {
     let mut style = talk::stdout_style();
-    if !std::io::stdout().is_terminal() {
+    if style.whole {
         style.width = PLAIN_WIDTH;
     }
     talk::data(&processes(&Proc::default(), &style));
@@ -202,7 +201,7 @@ mod tests {
             lived_s: Some(1e9),
             command: format!("python3 \x1b]0;owned\x07 {}", "日".repeat(200)),
         };
-        let style = Style { width: 80, color: false, unicode: true };
+        let style = Style { width: 80, color: false, unicode: true, whole: false };
         let row = row(&shown, &style);
         assert!(row.trim_end().chars().all(|c| !c.is_control()) && row.contains('…'), "{row}");
     }

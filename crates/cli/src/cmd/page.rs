@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use nilometer_analysis::Run;
 use nilometer_analysis::allocs::Options;
 use nilometer_analysis::allocs::model::Allocs;
@@ -21,6 +21,7 @@ use nilometer_report::redact;
 use super::{allocs, compare as sides, job, leak, load, pages, sweep};
 use crate::args::report::ReportArgs;
 use crate::args::sweep_shown;
+use crate::path::AtPath as _;
 use crate::talk::{self, Failure};
 
 const PAGE_FILE: &str = "report.html";
@@ -60,7 +61,7 @@ pub fn write(args: &ReportArgs) -> Result<ExitCode, Failure> {
     if to_stdout {
         talk::data(&page);
     } else {
-        write_private(&place, &page).with_context(|| format!("cannot write {}", place.display()))?;
+        write_private(&place, &page).writing(&place)?;
         talk::say(&format!("wrote {} ({})", load::short_path(&place), size(page.len())));
     }
     Ok(ExitCode::SUCCESS)

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use nilometer_analysis::MachineBuilder;
 use nilometer_analysis::compare::compare;
 use nilometer_report::plot::{self, Size};
@@ -13,6 +13,7 @@ use nilometer_report::stacks::Stacks;
 use super::page::{self, Parts};
 use super::{compare as sides, exit, job, load, pages};
 use crate::args::plot::{PlotArgs, PlotView};
+use crate::path::AtPath as _;
 use crate::talk::{self, Failure};
 
 /// Lines that can be told apart on one chart.
@@ -38,8 +39,7 @@ pub fn run(args: &PlotArgs) -> Result<ExitCode, Failure> {
         Format::Png => png::render(&scene, theme, f64::from(args.scale))?,
         Format::Pdf => pdf::render(&scene, theme),
     };
-    std::fs::write(&args.output, &bytes)
-        .with_context(|| format!("cannot write {}", args.output.display()))?;
+    std::fs::write(&args.output, &bytes).writing(&args.output)?;
     let size = nilometer_report::text::bytes(bytes.len() as u64);
     talk::say(&format!("wrote {} ({size})", args.output.display()));
     Ok(ExitCode::SUCCESS)
@@ -192,9 +192,11 @@ fn touched(args: &PlotArgs, size: Size) -> Result<Scene, Failure> {
     if args.redact {
         nilometer_report::redact::pages(&mut pages);
     }
-    let map = plot::heat(&pages, size).ok_or_else(|| absent("nothing was looked at"))?;
-    let below = [plot::working_set(&pages, size), plot::misses(&pages, size)];
-    Ok(stacked("Touched memory", std::iter::once(map).chain(below.into_iter().flatten())))
+    let views = [plot::heat(&pages, size), plot::working_set(&pages, size), plot::misses(&pages, size)];
+    if views.iter().all(Option::is_none) {
+        return Err(absent("nothing was looked at"));
+    }
+    Ok(stacked("Touched memory", views.into_iter().flatten()))
 }
 
 /// One below the other.

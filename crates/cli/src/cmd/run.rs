@@ -32,9 +32,11 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let outlets = metrics::outlets(&args.recording.metrics, args.telling.quiet)?;
     let options = Options { allocs, hook, outlets, ..options(args) };
     let outcome = launch::run(&options, target).map_err(failure)?;
-    match &outcome.placed {
-        Some(placed) => tell::tell_rank(&args.telling, placed, &outcome),
-        None => tell::tell(&args.telling, &outcome.directory, outcome.fallback.as_deref()),
+    if let Some(placed) = &outcome.placed {
+        tell::tell_rank(&args.telling, placed, &outcome);
+    } else {
+        let fallback = outcome.fallback.as_deref();
+        tell::tell_steps(&args.telling, &outcome.directory, fallback, args.steps.as_ref());
     }
     Ok(exit_code(&outcome))
 }

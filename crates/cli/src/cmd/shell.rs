@@ -8,6 +8,7 @@ use anyhow::{Context as _, anyhow};
 
 use super::exit;
 use crate::args::shell::{CompletionsArgs, ManArgs, Page, render_completions, render_pages};
+use crate::path::AtPath as _;
 use crate::talk::{self, Failure};
 
 pub fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
@@ -38,7 +39,7 @@ fn write_all(folder: &Path, pages: &[Page]) -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     for page in pages {
         let path = folder.join(&page.file);
-        std::fs::write(&path, &page.text).with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(&path, &page.text).writing(&path)?;
     }
     talk::say(&format!("wrote {} pages   → man -l {}", pages.len(), folder.join("nilo.1").display()));
     Ok(ExitCode::SUCCESS)

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use nilometer_analysis::Run;
 use nilometer_capture::job::Placed;
 use nilometer_capture::launch::Outcome;
+use nilometer_capture::relay::Steps;
+use nilometer_report::allocs::peak_size;
 use nilometer_report::text::{self, escape};
 use nilometer_report::{json, rank, term};
 use nilometer_trace::Manifest;
@@ -16,6 +18,7 @@ use nilometer_trace::job as stored;
 
 use super::{job, load};
 use crate::args::{Summary, TellArgs};
+use crate::path::AtPath as _;
 use crate::talk::{self, Failure};
 
 /// How long the other ranks of a node are waited for.
@@ -25,11 +28,16 @@ const MOST_UNTRACKED: usize = 3;
 
 /// Reads the recording back and says what was asked for. Failing here must not change an exit code.
 pub fn tell(args: &TellArgs, directory: &Path, fallback: Option<&str>) {
+    tell_steps(args, directory, fallback, None);
+}
+
+/// The same, where steps were asked for.
+pub fn tell_steps(args: &TellArgs, directory: &Path, fallback: Option<&str>, steps: Option<&Steps>) {
     if let Some(reason) = fallback.filter(|_| !args.quiet) {
         talk::say(&format!("{reason}; the run is in {}", directory.display()));
     }
     let silent = args.quiet && args.json.is_none();
-    if !silent && let Err(problem) = summarise(args, directory) {
+    if !silent && let Err(problem) = summarise(args, directory, steps) {
         problem.tell();
     }
 }
@@ -67,10 +75,10 @@ pub fn wait_for_others(placed: &Placed) {
     }
 }
 
-fn summarise(args: &TellArgs, directory: &Path) -> Result<(), Failure> {
+fn summarise(args: &TellArgs, directory: &Path, steps: Option<&Steps>) -> Result<(), Failure> {
     let run = load::model(directory)?;
     match &args.json {
-        Some(Some(file)) => std::fs::write(file, document(&run))?,
+        Some(Some(file)) => std::fs::write(file, document(&run)).writing(file)?,
         Some(None) => talk::data(&document(&run)),
         None => {}
     }
@@ -80,6 +88,9 @@ fn summarise(args: &TellArgs, directory: &Path) -> Result<(), Failure> {
             Summary::Line => term::line(&run),
         });
         if args.summary == Summary::Screen {
+            if let Some(steps) = steps.filter(|_| run.steps_seen == 0) {
+                talk::talk(&format!(" steps    {}\n", steps.none_seen()));
+            }
             talk::talk(&allocations(directory));
         }
     }
@@ -106,18 +117,22 @@ fn broken(why: &str) -> String {
 }
 
 fn recorded(about: &About) -> String {
-    let doubt = 1.96 * (about.peak.variance as f64).sqrt();
-    let doubt = if doubt > 0.0 { format!(" ± {}", text::bytes(doubt as u64)) } else { String::new() };
-    let lost = match about.lost_events {
+    if about.was_never_on() {
+        return " allocs   not recorded: never switched on (later)   → nilo mode all, while it runs\n".into();
+    }
+    let mut lost = match about.lost_events {
         0 => String::new(),
         lost => format!(" · {} lost", text::counted(lost, "event", "events")),
     };
-    let peak = text::bytes(about.peak.bytes);
+    if about.unheard_processes > 0 {
+        let who = text::counted(about.unheard_processes, "process", "processes");
+        let _ = write!(lost, " · {who} could not report");
+    }
+    let peak = peak_size(&nilometer_analysis::allocs::peak(about));
     let live = text::bytes(about.live.bytes);
     let mode = &about.mode;
-    let mut lines = format!(
-        " allocs   peak {peak}{doubt} · {live} left at the end{lost} ({mode})   → nilo report --allocs\n"
-    );
+    let mut lines =
+        format!(" allocs   peak {peak} · {live} left at the end{lost} ({mode})   → nilo report --allocs\n");
     for silent in about.untracked.iter().take(MOST_UNTRACKED) {
         let (name, why) = (escape(&silent.name), escape(&silent.why));
         let _ = writeln!(lines, "          not tracked: {name} ({}): {why}", silent.pid);
@@ -130,4 +145,24 @@ fn recorded(about: &About) -> String {
 
 fn document(run: &Run) -> String {
     format!("{:#}\n", json::report(run))
+}
+
+#[cfg(test)]
+mod tests {
+    use nilometer_trace::allocs::Amount;
+
+    use super::*;
+
+    /// The peak is the highest of many sums, of which sampling makes some too high: its interval lies rather below it.
+    #[test]
+    fn the_summary_has_the_interval_of_the_report() {
+        let peak = Amount { bytes: 100 << 20, count: 200, variance: (100 << 20) * 524_288 };
+        let total = Amount { bytes: 1000 << 20, count: 2_000, variance: 10 * peak.variance };
+        let about = About { peak, total, mode: "sampled".into(), ..About::default() };
+        let told = nilometer_analysis::allocs::peak(&about);
+        assert!(told.low_bytes < told.bytes && told.bytes < told.high_bytes, "{told:?}");
+        let interval = text::range(told.low_bytes, told.high_bytes);
+        let said = recorded(&about);
+        assert!(said.contains(&format!("peak 100 MiB (95 %: {interval}) · ")), "{said}");
+    }
 }

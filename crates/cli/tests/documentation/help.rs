@@ -42,6 +42,9 @@ fn every_verb_is_in_the_readme_and_has_a_page() {
 fn a_wrong_command_line_is_answered_with_an_example() {
     for (words, example) in [
         (vec!["heap"], "nilo heap 4711"),
+        (vec!["heap", "diff", "a.heap"], "nilo heap diff a.heap b.heap"),
+        (vec!["heap", "dif", "a.heap", "b.heap"], "nilo heap diff a.heap b.heap"),
+        (vec!["heap", "pathes", "a.heap"], "nilo heap paths 4711 --row 0"),
         (vec!["export", "@last"], "nilo export @last --format csv > run.csv"),
         (vec!["run"], "nilo run -- python train.py --epochs 3"),
         (vec!["leak", "--no-such-option"], "nilo leak -- python train.py"),
@@ -50,4 +53,16 @@ fn a_wrong_command_line_is_answered_with_an_example() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.ends_with(&format!("hint: for example:  {example}\n")), "{words:?}: {said}");
     }
+}
+
+#[test]
+fn a_misspelt_word_of_a_verb_is_answered_with_the_one_that_was_meant() {
+    for (words, meant) in [(["dif", "a.heap"], "'diff'"), (["pathes", "a.heap"], "'paths'")] {
+        let output = Command::new(env!("CARGO_BIN_EXE_nilo")).arg("heap").args(words).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("similar subcommand exists") && said.contains(meant), "{said}");
+        assert_eq!(output.status.code(), Some(2));
+    }
+    let other = Command::new(env!("CARGO_BIN_EXE_nilo")).args(["heap", "a.heap", "b.heap"]).output().unwrap();
+    assert!(!String::from_utf8(other.stderr).unwrap().contains("similar"));
 }

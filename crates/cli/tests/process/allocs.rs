@@ -229,6 +229,20 @@ fn a_recording_that_waits_is_switched_on_and_off() {
 }
 
 #[test]
+fn a_recording_that_waits_in_vain_says_so() {
+    let lab = Lab::new();
+    let output =
+        finish(lab.nilo(["run", "-o", "run.nilo", "--allocs=later"]).args(&QUICK[1..]).args(["--", "true"]));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("allocs   not recorded: never switched on") && said.contains("nilo mode all"),
+        "{said}"
+    );
+    let shown = text(&finish(&mut lab.nilo(["report", "run.nilo", "--allocs"])).stdout);
+    assert!(shown.contains("doubt    it was never switched on"), "{shown}");
+}
+
+#[test]
 fn growth_is_told_step_by_step() {
     let lab = Lab::new();
     let mut nilo = lab.nilo(["run", "-o", "run.nilo", "--allocs=all"]);
@@ -311,6 +325,32 @@ fn what_cannot_be_preloaded_runs_and_is_named() {
     assert!(names.iter().any(|why| why.contains("statically")), "{names:?}");
     assert!(names.iter().any(|why| why.contains("another environment")), "{names:?}");
     assert!(found.processes.iter().any(|process| process.name == "sh"));
+}
+
+#[test]
+fn children_that_cannot_report_are_counted_wherever_losses_are_told() {
+    let lab = Lab::new();
+    let program = c_program("allocs_unheard.c").display().to_string();
+    let run = lab.run(&["--allocs=all", "--before", "0ms", "--settle", "0ms"], &[&program]);
+    assert_eq!(run.code(), Some(0), "{}", run.stderr());
+    let truth = |word: &str| numbers(&run.stdout(), word)[0];
+    let found = recording(&run.directory);
+    assert_eq!(found.about.unheard_processes, truth("unheard"));
+    assert_eq!(found.processes.len(), 2, "the parent, and the child that could");
+    assert_eq!((found.about.live.bytes, found.about.lost_events), (truth("live"), 0));
+    assert!(run.stderr().contains(" · 5 processes could not report"), "{}", run.stderr());
+    let directory = run.directory.display().to_string();
+    let view = |options: &[&str]| {
+        let told = finish(&mut lab.nilo([&["report", &directory], options].concat()));
+        assert!(told.status.success(), "{}", text(&told.stderr));
+        text(&told.stdout)
+    };
+    let document: serde_json::Value = serde_json::from_str(&view(&["--allocs", "--json"])).unwrap();
+    assert_eq!(document["unheard_processes"], truth("unheard"));
+    let lost = "0 events, and everything of 5 processes that could not report";
+    let screen = view(&["--allocs"]);
+    assert!(screen.contains(&format!(" lost     {lost}")), "{screen}");
+    assert!(view(&["--html", "-o", "-"]).contains(lost));
 }
 
 #[test]

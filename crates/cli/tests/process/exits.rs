@@ -33,6 +33,9 @@ fn exec_errors_have_their_errno_and_leave_no_directory() {
     let refused = lab.run(&[], &["/etc/passwd"]);
     assert_eq!(refused.code(), Some(126));
     assert!(refused.stderr().contains("Permission denied"));
+    let folder = lab.run(&[], &["/proc"]);
+    assert_eq!(folder.code(), Some(126));
+    assert!(folder.stderr().contains("hint: it is a directory"), "{}", folder.stderr());
 }
 
 #[test]

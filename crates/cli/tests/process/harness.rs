@@ -30,7 +30,8 @@ impl Lab {
     pub fn nilo<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Command {
         let mut command = Command::new(nilo_binary());
         command.args(arguments).current_dir(self.directory.path());
-        command.env_remove("NILO_DIR").env_remove("NO_COLOR").env("XDG_STATE_HOME", self.path("state"));
+        command.env_remove("NILO_DIR").env_remove("NO_COLOR").env_remove("COLUMNS");
+        command.env("XDG_STATE_HOME", self.path("state"));
         command
     }
 

@@ -29,11 +29,13 @@ mod onlooker;
 mod pty;
 
 mod inherit;
+mod lackey;
 mod pid1;
 mod serial_terminal;
 mod signals;
 
 mod limited;
+mod living;
 
 mod heap;
 mod heap_harmless;

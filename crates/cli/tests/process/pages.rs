@@ -312,7 +312,7 @@ fn pages_that_are_mapped_beside_a_touched_one_are_in_doubt() {
 
 #[test]
 fn arrays_touched_in_turn_are_seen_in_turn() {
-    // The seed's program: 2,000,000 doubles are 3,907 pages, or 3,908 where they do not begin at a page.
+    // MemSnoop's program for its own tests: 2,000,000 doubles are 3,907 pages, or 3,908 where they do not begin at a page.
     let array = 3907;
     let mut hot = Hot::start(4 * array * PAGE, "private");
     hot.touch(0, 0, 1, "r");

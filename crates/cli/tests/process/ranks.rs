@@ -147,7 +147,7 @@ fn verbs_accept_it(lab: &Lab) {
     let (code, out, err) = said(&["compare", "mine.nilo", "mine.nilo"]);
     assert!(code == Some(0) && out.contains("3 runs") && !out.contains("$NILO_RANK"), "{out}{err}");
     let (code, _, err) = said(&["where", "mine.nilo", "--rank", "0"]);
-    assert!(code == Some(125) && err.contains("has no ledger"), "{code:?} {err}");
+    assert!(code == Some(5) && err.contains("has no ledger"), "{code:?} {err}");
     let (code, _, err) = said(&["report", "mine.nilo/node=x"]);
     assert!(code == Some(125) && err.contains("does not exist"), "{err}");
     let (code, out, err) = said(&["merge", "mine.nilo", "--json"]);

@@ -208,3 +208,31 @@ fn no_regular_expression_is_an_error_before_anything_runs() {
     assert!(said.contains("step (") && said.contains("hint:"), "{said}");
     assert!(!lab.path("ran").exists() && !lab.path("run.nilo").exists());
 }
+
+#[test]
+fn a_name_that_is_none_is_refused_and_steps_that_never_came_are_said() {
+    let lab = Lab::new();
+    for words in [
+        &["run", "--steps", "tourch", "--", "touch", "ran"][..],
+        &["sweep", "--set", "n=1", "--steps", "tourch", "--", "touch", "ran"],
+    ] {
+        let output = finish(lab.nilo(words).stdin(Stdio::null()));
+        let said = text(&output.stderr);
+        assert!(
+            !output.status.success() && said.contains("tourch") && said.contains("torch, keras"),
+            "{said}"
+        );
+    }
+    assert!(!lab.path("ran").exists());
+    for (steps, told) in
+        [("torch", "told one by torch"), (STEPS, "no line of the output fits"), ("marks", "NILO_MARKS")]
+    {
+        let words = ["run", "--force", "-o", "run.nilo", "--steps", steps, "--", "true"];
+        let said = text(&finish(lab.nilo(words).stdin(Stdio::null())).stderr);
+        let line = said.lines().find(|line| line.starts_with(" steps    none"));
+        assert!(line.is_some_and(|line| line.contains(told) && line.contains('→')), "{said}");
+    }
+    let marked = ["run", "--force", "-o", "run.nilo", "--steps", "marks", "--", "sh", "-c"];
+    let output = finish(lab.nilo(marked).arg("echo step 3 >> $NILO_MARKS").stdin(Stdio::null()));
+    assert!(!text(&output.stderr).contains(" steps    none"), "{}", text(&output.stderr));
+}

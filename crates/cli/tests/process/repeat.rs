@@ -40,7 +40,7 @@ fn the_watchdog_ends_the_repetition() {
     assert_eq!(std::fs::read_to_string(lab.path("count")).expect("count").lines().count(), 1);
 }
 
-/// The choke test of the seed: repeat a training under a swap guard; report and CSV come out.
+/// The Caffe choke test: repeat a training under a swap guard; report and CSV come out.
 #[test]
 fn the_choke_example_runs_end_to_end() {
     let lab = Lab::new();

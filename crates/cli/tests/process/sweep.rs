@@ -88,8 +88,12 @@ fn every_outcome_is_a_result() {
     let said = text(&output.stderr);
     assert!(said.contains("a batch of seven") && said.contains("--max-pss"), "{said}");
     assert!(document["notes"].to_string().contains("3 of 4 runs did not end well"), "{}", document["notes"]);
-    let (output, _) = sweep(&lab, &["--set", "batch=7"], &["python3", &program, "{batch}"]);
+    let (output, _) =
+        sweep(&lab, &["--set", "batch=7", "-o", "seven.sweep"], &["python3", &program, "{batch}"]);
     assert_eq!(output.status.code(), Some(4), "the command failed everywhere");
+    let shown = text(&finish(&mut lab.nilo(["sweep", "seven.sweep"])).stdout);
+    let (_, why) = shown.trim_end().rsplit_once("→ tail ").unwrap_or_else(|| panic!("{shown}"));
+    assert!(fs::read_to_string(lab.path(why)).expect(why).contains("a batch of seven"), "{why}");
 }
 
 #[test]
@@ -229,6 +233,9 @@ fn an_interrupted_sweep_goes_on_where_it_was() {
     assert_eq!(first.status.code(), Some(130), "{}", text(&first.stderr));
     assert!(text(&first.stderr).contains("--resume"), "{}", text(&first.stderr));
     assert_eq!(runs(&lab), ["1 -", "2 -"]);
+    let asked = finish(&mut lab.nilo(["sweep", "batch.sweep", "--predict", "batch=3"]));
+    assert_eq!(asked.status.code(), Some(3), "one run makes no law: {}", text(&asked.stdout));
+    assert!(text(&asked.stdout).contains("→ nilo sweep batch.sweep --resume"), "{}", text(&asked.stdout));
 
     let second = finish(&mut command(&lab));
     assert!(second.status.success(), "{}", text(&second.stderr));

@@ -459,11 +459,10 @@ fn sites_come_from_the_recorder_of_allocations() {
 #[test]
 fn without_a_terminal_there_is_a_hint_and_no_escape_sequence() {
     let lab = Lab::new();
-    let cases: [(&[&str], &str); 3] = [
-        (&["top"], "nilo\n"),
-        (&["top", "4711"], "nilo attach 4711 --duration 10s"),
-        (&["top", "@last"], "nilo report @last"),
-    ];
+    let own = std::process::id().to_string();
+    let attach = format!("nilo attach {own} --duration 10s");
+    let cases: [(&[&str], &str); 3] =
+        [(&["top"], "nilo\n"), (&["top", &own], &attach), (&["top", "@last"], "nilo report @last")];
     for (words, hint) in cases {
         let output = finish(lab.nilo(words).stdin(Stdio::null()));
         assert_eq!(output.status.code(), Some(5));
@@ -474,6 +473,8 @@ fn without_a_terminal_there_is_a_hint_and_no_escape_sequence() {
             text(&output.stderr)
         );
     }
+    let gone = text(&finish(lab.nilo(["top", "999999999"]).stdin(Stdio::null())).stderr);
+    assert!(gone.contains("no process 999999999") && !gone.contains("nilo attach"), "{gone}");
     let mut terminal = Terminal::bash(&lab.path(""));
     terminal.enter(&format!("{} top 1; echo; {0} top --interval 1", nilo_binary()));
     terminal.expect("nilo top needs a terminal"); // TERM=dumb

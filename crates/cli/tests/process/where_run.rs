@@ -115,7 +115,7 @@ fn without_ledgers_the_run_says_so() {
     watched.ticks_pass();
     assert_eq!(watched.end().code(), Some(0));
     let output = finish(&mut lab.nilo(["where", "run.nilo"]));
-    assert_eq!(output.status.code(), Some(125));
+    assert_eq!(output.status.code(), Some(5));
     let told = text(&output.stderr);
     assert!(told.contains("no ledger") && told.contains("hint: ") && told.contains("nilo report"), "{told}");
 }

@@ -1,5 +1,7 @@
 //! Reading every object once: its references, its size, its buffer. What a reference leads to is read as well.
 
+use std::ops::Range;
+
 use nilometer_trace::heap::{Extent, Label, Part, Special};
 
 use super::heap::{Found as Number, Heap, refcount, with_some};
@@ -177,9 +179,20 @@ impl Closure {
         }
     }
 
+    /// What an object refers to.
+    pub fn referents(&self, object: Number) -> &[Number] {
+        self.to.get(self.range(object)).unwrap_or_default()
+    }
+
     fn labels_of(&mut self, object: Number) -> &mut [Label] {
-        let range = self.start.get(object as usize).zip(self.start.get(object as usize + 1));
-        range.and_then(|(from, to)| self.label.get_mut(*from as usize..*to as usize)).unwrap_or_default()
+        let range = self.range(object);
+        self.label.get_mut(range).unwrap_or_default()
+    }
+
+    /// Which of all references are an object's.
+    fn range(&self, object: Number) -> Range<usize> {
+        let start = |object: usize| self.start.get(object).map_or(0, |start| *start as usize);
+        start(object as usize)..start(object as usize + 1)
     }
 
     /// What the dict of an instance holds under a name is an attribute.
@@ -213,7 +226,7 @@ fn add_frame(references: &[stack::Reference], visitor: Visitor<'_>, found: &mut 
     for reference in references.iter().filter(|reference| reference.counted && reference.certain) {
         let label = match reference.held {
             stack::Held::Local { name } => {
-                names.of_module(visitor.image, visitor.layout, name).map_or(Part::Unnamed, Part::Local)
+                names.of_name(visitor.image, visitor.layout, name).map_or(Part::Unnamed, Part::Local)
             }
             stack::Held::Locals => Part::Special(Special::Dict),
             stack::Held::Field(field) => Part::Attribute(names.intern(field)),

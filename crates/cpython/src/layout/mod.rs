@@ -87,7 +87,6 @@ pub mod flag {
     pub const BYTES: u64 = 1 << 27;
     pub const STR: u64 = 1 << 28;
     pub const DICT: u64 = 1 << 29;
-    pub const EXCEPTION: u64 = 1 << 30;
     pub const TYPE: u64 = 1 << 31;
 }
 

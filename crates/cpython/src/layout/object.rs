@@ -237,7 +237,7 @@ pub struct Weakref {
     pub size: u64,
 }
 
-/// `PyMemoryViewObject`, `_PyManagedBufferObject`: `base` and `bytes` are those of the inner `Py_buffer`.
+/// `PyMemoryViewObject`, `_PyManagedBufferObject`: `buffer`, `object` and `bytes` are those of the inner `Py_buffer`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryView {
     pub managed_buffer: u64,

@@ -31,6 +31,16 @@ const PARENTS: [usize; 2] = [40, 48];
 const DEEPEST: u32 = 8;
 /// Chunks, columns and buffers of one object.
 const MOST: usize = 1 << 16;
+/// Arrays under one object, those of nested types among them: damaged ones may share theirs.
+const MOST_ARRAYS: usize = 1 << 18;
+
+/// What was found under one object.
+#[derive(Debug, Default)]
+struct Found {
+    /// Addresses and sizes.
+    buffers: Vec<(u64, u64)>,
+    arrays: usize,
+}
 
 /// What is known of Arrow in the process.
 #[derive(Debug)]
@@ -53,13 +63,13 @@ impl<'a> Arrow<'a> {
     /// Addresses and sizes of the buffers under an object; none if something is not as it should be.
     pub fn buffers(&self, object: &Object<'_>) -> Option<Vec<(u64, u64)>> {
         let (held, counts) = (object.word(HELD), object.word(COUNTS));
-        let mut found = Vec::new();
+        let mut found = Found::default();
         if held == 0 {
-            return Some(found);
+            return Some(found.buffers);
         }
         self.is_native(counts).then_some(())?;
         match object.type_.shape {
-            Shape::ArrowBuffer => found.push(self.buffer(held)?),
+            Shape::ArrowBuffer => found.buffers.push(self.buffer(held)?),
             Shape::ArrowArray => self.array(held, &mut found)?,
             Shape::ArrowChunks => self.chunks(held, &mut found)?,
             Shape::ArrowTable => {
@@ -76,7 +86,7 @@ impl<'a> Arrow<'a> {
             }
             _ => {}
         }
-        Some(found)
+        Some(found.buffers)
     }
 
     /// Whether a C++ object of Arrow's is at an address.
@@ -101,22 +111,23 @@ impl<'a> Arrow<'a> {
     }
 
     /// `ChunkedArray` has no virtual functions; its chunks have.
-    fn chunks(&self, chunked: u64, found: &mut Vec<(u64, u64)>) -> Option<()> {
+    fn chunks(&self, chunked: u64, found: &mut Found) -> Option<()> {
         self.shared(chunked)?.into_iter().try_for_each(|array| self.array(array, found))
     }
 
-    fn array(&self, array: u64, found: &mut Vec<(u64, u64)>) -> Option<()> {
+    fn array(&self, array: u64, found: &mut Found) -> Option<()> {
         self.is_native(array).then_some(())?;
         self.data(self.image.word(array.checked_add(ARRAY_DATA)?)?, 0, found)
     }
 
-    fn data(&self, data: u64, depth: u32, found: &mut Vec<(u64, u64)>) -> Option<()> {
-        if depth > DEEPEST || found.len() > MOST {
+    fn data(&self, data: u64, depth: u32, found: &mut Found) -> Option<()> {
+        found.arrays += 1;
+        if depth > DEEPEST || found.buffers.len() > MOST || found.arrays > MOST_ARRAYS {
             return None;
         }
         // Missing ones, for values that are all there, are null.
         for buffer in self.shared(data.checked_add(BUFFERS)?)?.into_iter().filter(|buffer| *buffer != 0) {
-            found.push(self.buffer(buffer)?);
+            found.buffers.push(self.buffer(buffer)?);
         }
         for child in self.shared(data.checked_add(CHILDREN)?)? {
             self.data(child, depth + 1, found)?;
@@ -153,5 +164,41 @@ impl<'a> Arrow<'a> {
         let [start, size, room] = [16, 24, 32].map(|offset| word(fields, offset));
         let sane = size <= room && room < LARGEST && start < LARGEST << 1 && fields[IS_HOST] == 1;
         sane.then_some((start, room))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nilometer_image::Segment;
+
+    use super::*;
+
+    const AT: u64 = 0x10_0000;
+    /// Words of an array's data and of its children.
+    const WORDS: usize = 32;
+
+    /// Arrays in arrays, down to the deepest, each with so many children that are all the same.
+    fn arrays_under(children: usize) -> Option<usize> {
+        let place = |word: usize| AT + 8 * word as u64;
+        let mut words = vec![0u64; WORDS * (DEEPEST as usize + 1)];
+        for level in 0..DEEPEST as usize {
+            let (first, below) = (WORDS * level, WORDS * (level + 1));
+            (words[first + 8], words[first + 9]) = (place(first + 12), place(first + 12 + 2 * children));
+            for child in 0..children {
+                words[first + 12 + 2 * child] = place(below);
+            }
+        }
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let segments = vec![Segment::new(AT, place(words.len()), 0)];
+        let image = Image::new(bytes.as_slice().into(), segments, Vec::new());
+        let mut found = Found::default();
+        Arrow::new(&image).data(AT, 0, &mut found)?;
+        Some(found.arrays)
+    }
+
+    #[test]
+    fn nested_arrays_are_looked_at_and_not_for_ever() {
+        assert_eq!(arrays_under(2), Some((1 << (DEEPEST + 1)) - 1));
+        assert_eq!(arrays_under(8), None);
     }
 }

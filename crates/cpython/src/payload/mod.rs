@@ -205,10 +205,7 @@ pub(crate) fn backing(image: &Image, address: u64) -> Backing {
     else {
         return Backing::Memory;
     };
-    let path = mapping.path.as_os_str().as_encoded_bytes();
-    let of_memory = [&b"/dev/shm/"[..], b"/memfd:", b"/dev/zero", b"/SYSV", b"/dev/hugepages/"];
-    let is_file = path.starts_with(b"/") && !of_memory.iter().any(|start| path.starts_with(start));
-    match (is_file, mapping.shared) {
+    match (mapping.is_file() && !mapping.is_named_memory(), mapping.shared) {
         (true, _) => Backing::File,
         (false, true) => Backing::Shared,
         (false, false) => Backing::Memory,

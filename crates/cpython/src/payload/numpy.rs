@@ -39,6 +39,8 @@ const RECORD: u32 = 20;
 /// Records in records in records.
 const DEEPEST: u32 = 4;
 const MOST_FIELDS: usize = 4096;
+/// Fields of one element type and of those in it: damaged ones may hold themselves.
+const MOST_LOOKS: usize = 1 << 16;
 
 /// Name and size of plain elements by number (`enum NPY_TYPES`).
 const PLAIN: [(&str, u64); 18] = [
@@ -211,7 +213,7 @@ fn scalar_name(image: &Image, description: u64) -> Option<String> {
     Some(name.rsplit('.').next().unwrap_or(&name).to_owned())
 }
 
-/// Lengths of the dimensions; none of a number is an array without dimensions.
+/// Lengths of the dimensions; an array without any is one number.
 fn read_shape(image: &Image, object: &Object<'_>) -> Option<Vec<u64>> {
     let dimensions = object.word(DIMENSION_COUNT) & u64::from(u32::MAX);
     if dimensions == 0 {
@@ -256,7 +258,9 @@ fn items(image: &Image, layout: &Layout, object: &Object<'_>, found: &mut Found)
     let (Some(style), Some(bytes), Some(count)) = (style, bytes, count_elements(image, object)) else {
         return;
     };
-    Records { image, layout, style }.object_places(description, 0, 0, &mut places);
+    if (Records { image, layout, style, looks: 0 }).object_places(description, 0, 0, &mut places).is_none() {
+        return;
+    }
     let length = count.checked_mul(bytes).filter(|length| bytes > 0 && *length < LARGEST && *length > 0);
     let Some(data) =
         length.filter(|_| !places.is_empty()).and_then(|l| span::bytes(image, object.word(DATA), l))
@@ -271,29 +275,34 @@ fn items(image: &Image, layout: &Layout, object: &Object<'_>, found: &mut Found)
 }
 
 /// Element types that are records of others.
-#[derive(Clone, Copy)]
 struct Records<'a> {
     image: &'a Image,
     layout: &'a Layout,
     style: Style,
+    looks: usize,
 }
 
 impl Records<'_> {
-    /// Where in an element references stand.
-    fn object_places(self, description: u64, at: u64, depth: u32, places: &mut Vec<u64>) {
+    /// Where in an element references stand; none if there are too many fields to tell.
+    fn object_places(&mut self, description: u64, at: u64, depth: u32, places: &mut Vec<u64>) -> Option<()> {
+        self.looks += 1;
+        if self.looks > MOST_LOOKS {
+            return None;
+        }
         match description.checked_add(NUMBER).and_then(|at| self.image.u32(at)) {
             Some(OBJECT) => places.push(at),
             Some(RECORD) if depth < DEEPEST && places.len() < MOST_FIELDS => {
                 for (field, offset) in self.fields(description).unwrap_or_default() {
-                    self.object_places(field, at.saturating_add(offset), depth + 1, places);
+                    self.object_places(field, at.saturating_add(offset), depth + 1, places)?;
                 }
             }
             _ => {}
         }
+        Some(())
     }
 
     /// Types and places of the fields: the values of a dict are tuples of both.
-    fn fields(self, description: u64) -> Option<Vec<(u64, u64)>> {
+    fn fields(&self, description: u64) -> Option<Vec<(u64, u64)>> {
         let dict =
             self.image.word(description.checked_add(self.style.fields())?).filter(|dict| *dict != 0)?;
         let table = self.image.word(dict.checked_add(self.layout.dict.keys)?)?;
@@ -303,5 +312,48 @@ impl Records<'_> {
             Some((word(items, 0), small_int(self.image, self.layout, word(items, 8))?))
         };
         Some(keys.entries().filter_map(|(_, value)| pair(value)).take(MOST_FIELDS).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nilometer_image::Segment;
+
+    use super::*;
+    use crate::layout;
+
+    const AT: u64 = 0x10_0000;
+    const FIELDS: usize = 40;
+
+    fn place(word: usize) -> u64 {
+        AT + 8 * word as u64
+    }
+
+    /// A record of some fields, each of a type; its places, as numpy 1 and Python 3.8 have it.
+    fn places(field: u64) -> Option<Vec<u64>> {
+        let mut words = vec![0u64; 256];
+        // The record's number and its dict; the dict's table; a tuple of type and offset, which is 8.
+        (words[3], words[6], words[14]) = (u64::from(RECORD) << 32, place(10), place(40));
+        (words[23], words[24], words[32], words[33]) = (field, place(30), 1, 8);
+        // A type of objects, and a table of 64 slots.
+        words[223] = u64::from(OBJECT) << 32;
+        (words[40], words[41], words[44]) = (1, 64, FIELDS as u64);
+        for entry in 0..FIELDS {
+            words[53 + 3 * entry + 2] = place(20);
+        }
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let segments = vec![Segment::new(AT, place(256), 0)];
+        let image = Image::new(bytes.as_slice().into(), segments, Vec::new());
+        let layout = &layout::all()[0].layout;
+        let mut records = Records { image: &image, layout, style: Style::One, looks: 0 };
+        let mut places = Vec::new();
+        records.object_places(AT, 0, 0, &mut places)?;
+        Some(places)
+    }
+
+    #[test]
+    fn fields_of_objects_are_places_and_records_of_themselves_have_none() {
+        assert_eq!(places(place(220)), Some(vec![8; FIELDS]));
+        assert_eq!(places(AT), None);
     }
 }

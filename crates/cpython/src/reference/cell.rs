@@ -24,7 +24,7 @@ impl Visitor<'_> {
     pub fn cell_labels(self, code: u64, names: &mut Names) -> Vec<Label> {
         let variables = self.free_variables(code).unwrap_or_default();
         let label =
-            |name: u64| names.of_module(self.image, self.layout, name).map_or(Part::Unnamed, Part::Local);
+            |name: u64| names.of_name(self.image, self.layout, name).map_or(Part::Unnamed, Part::Local);
         variables.into_iter().map(label).map(Label::new).collect()
     }
 

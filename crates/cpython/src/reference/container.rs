@@ -8,7 +8,6 @@ use crate::pool::{Pools, word};
 /// Items of one deque block, `BLOCKLEN` (Modules/_collectionsmodule.c).
 const BLOCK_ITEMS: u64 = 64;
 /// A block: link to the left, items, link to the right.
-const MOST_LINKS: usize = 1 << 24;
 const BLOCK_BYTES: u64 = (BLOCK_ITEMS + 2) * 8;
 /// Lists and tuples with more are none.
 const MOST_ITEMS: u64 = 1 << 40;
@@ -29,7 +28,7 @@ impl Visitor<'_> {
         }
     }
 
-    pub(super) fn tuple(self, object: &Object<'_>, _: &Context, found: &mut Found) {
+    pub(super) fn tuple(self, object: &Object<'_>, found: &mut Found) {
         let start = self.layout.tuple.items;
         let fits = object.block_end.saturating_sub(object.address.saturating_add(start)) / 8;
         let hidden = object.type_.hidden_items;
@@ -97,34 +96,37 @@ impl Visitor<'_> {
         found
             .references
             .retain(|reference| reference.address != object.word(16) && reference.address != object.word(24));
-        let mut link = object.word(24);
-        for number in 0..MOST_LINKS {
-            if link == object.address {
+        let (mut before, mut link) = (object.address, object.word(24));
+        for number in 0.. {
+            let Some(bytes) = self.image.slice(link, 32).filter(|_| link != object.address) else { return };
+            // Each names the one before it: a damaged ring leads astray, but never around without end.
+            if word(bytes, 16) != before {
                 return;
             }
-            let Some(bytes) = self.image.slice(link, 32) else { return };
             found.add(link, index(number));
-            link = word(bytes, 24);
+            (before, link) = (link, word(bytes, 24));
         }
     }
 
     /// `dequeobject`: first and last block, first and last index; the blocks are linked.
-    pub(super) fn deque(self, object: &Object<'_>, _: &Context, found: &mut Found) {
-        let [mut block, last, mut at, end] = [24, 32, 40, 48].map(|offset| object.word(offset));
+    pub(super) fn deque(self, object: &Object<'_>, found: &mut Found) {
+        let [first, last, mut at, end] = [24, 32, 40, 48].map(|offset| object.word(offset));
         let count = object.word(self.layout.object.items);
+        let mut block = first;
         let mut number = 0usize;
-        for _ in 0..=count / BLOCK_ITEMS + 2 {
-            let Some(bytes) = self.image.slice(block, BLOCK_BYTES as usize) else { return };
+        while let Some(bytes) = self.image.slice(block, BLOCK_BYTES as usize) {
             found.bytes += BLOCK_BYTES;
             let stop = if block == last { end.wrapping_add(1).min(BLOCK_ITEMS) } else { BLOCK_ITEMS };
             while at < stop && (number as u64) < count {
                 found.add(word(bytes, (at as usize + 1) * 8), index(number));
                 (at, number) = (at + 1, number + 1);
             }
-            if block == last {
+            let next = word(bytes, BLOCK_BYTES as usize - 8);
+            // Each names the one before it: damaged blocks lead astray, but never around without end.
+            if block == last || next == first || self.image.word(next) != Some(block) {
                 return;
             }
-            (block, at) = (word(bytes, BLOCK_BYTES as usize - 8), 0);
+            (block, at) = (next, 0);
         }
     }
 }

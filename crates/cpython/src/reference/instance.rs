@@ -41,7 +41,7 @@ impl Visitor<'_> {
             found.special(dict, Special::Dict);
             self.apart(object, before(values), pools, context, names, found);
         } else if layout.tagged && dict & 1 != 0 {
-            self.apart(object, dict + 1, pools, context, names, found);
+            self.apart(object, dict.wrapping_add(1), pools, context, names, found);
         } else {
             found.special(dict, Special::Dict);
             if object.type_.inline_bytes > 0 {

@@ -49,7 +49,7 @@ impl Visitor<'_> {
                 continue;
             }
             if modules {
-                names.of_module(self.image, self.layout, key);
+                names.of_name(self.image, self.layout, key);
             }
             let label = if context.labelled {
                 names.of_entry(self.image, self.layout, key, position as u64)
@@ -147,7 +147,9 @@ impl Visitor<'_> {
             found.bytes += Self::block(pools, context, nodes, slots * 8);
         }
         let mut node = object.word(after);
-        let most = object.word(self.layout.dict.used).min(1 << 40);
+        // No more nodes than entries: damaged ones may lead around.
+        let keys = Keys::read(self.image, &self.layout.dict_keys, object.word(self.layout.dict.keys));
+        let most = keys.map_or(0, |keys| object.word(self.layout.dict.used).min(keys.count));
         for _ in 0..most {
             let Some(bytes) = self.image.slice(node, NODE_BYTES as usize) else { return };
             found.bytes += Self::block(pools, context, node, NODE_BYTES);

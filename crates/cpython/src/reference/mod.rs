@@ -167,10 +167,10 @@ impl Visitor<'_> {
         match object.type_.shape {
             Shape::Str => self.str_blocks(object, found),
             Shape::List => self.list(object, pools, context, found),
-            Shape::Tuple => self.tuple(object, context, found),
+            Shape::Tuple => self.tuple(object, found),
             Shape::Items => self.items(object, found),
             Shape::Set => self.set(object, pools, context, found),
-            Shape::Deque => self.deque(object, context, found),
+            Shape::Deque => self.deque(object, found),
             Shape::Tee => Self::tee(object, found),
             Shape::LruCache => self.lru_cache(object, found),
             Shape::Dict => self.dict(object, pools, context, names, found),
@@ -218,4 +218,84 @@ impl Visitor<'_> {
 #[inline]
 fn index(number: usize) -> Label {
     Label::new(Part::Index(number as u32))
+}
+
+/// Objects whose links were damaged: what is found of them has an end.
+#[cfg(test)]
+mod tests {
+    use nilometer_image::Segment;
+
+    use super::*;
+    use crate::layout;
+
+    const AT: u64 = 0x10_0000;
+    const SOMETHING: u64 = 0x5000;
+
+    /// Where a word of the memory is.
+    fn place(word: usize) -> u64 {
+        AT + 8 * word as u64
+    }
+
+    /// Reads the object at the beginning of a memory of words, by the first layout of a version.
+    fn visit(minor: u8, type_: &Type, memory: &[u64]) -> Found {
+        let layout = &layout::all().iter().find(|table| table.minor == minor).unwrap().layout;
+        let bytes: Vec<u8> = memory.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let segments = vec![Segment::new(AT, AT + bytes.len() as u64, 0)];
+        let image = Image::new(bytes.as_slice().into(), segments, Vec::new());
+        // Some bytes before it are headers.
+        let (address, body) = (place(8), &bytes[64..][..type_.basicsize as usize]);
+        let object = Object { address, type_, body, block_end: address + type_.basicsize };
+        let (mut context, mut names, mut found) = (Context::default(), Names::default(), Found::default());
+        let visitor = Visitor { image: &image, layout };
+        visitor.visit(&object, &Pools::default(), &mut context, &mut names, &mut found);
+        found
+    }
+
+    /// Zeros, but for these words at these places.
+    fn memory(parts: &[&[(usize, u64)]]) -> Vec<u64> {
+        let mut memory = vec![0; 256];
+        parts.iter().copied().flatten().for_each(|(at, word)| memory[*at] = *word);
+        memory
+    }
+
+    #[test]
+    fn a_block_of_a_deque_that_follows_itself_is_read_once() {
+        // Count, first and last block, first and last index; the block's links and one item.
+        let object = [(8 + 2, 1 << 20), (8 + 3, place(100)), (8 + 4, SOMETHING), (8 + 6, 63)];
+        let block = [(100, place(100)), (101, SOMETHING), (165, place(100))];
+        let found = visit(8, &Type::of_shape(Shape::Deque, 80), &memory(&[&object, &block]));
+        assert_eq!((found.references.len(), found.bytes), (1, 66 * 8));
+    }
+
+    #[test]
+    fn links_of_a_cache_that_lead_around_without_it_are_told_once() {
+        // The first link; of each link the one before it and the next.
+        let first = [(40 + 2, place(8)), (40 + 3, place(50))];
+        let second = [(50 + 2, place(40)), (50 + 3, place(40))];
+        let words = memory(&[&[(8 + 3, place(40))], &first, &second]);
+        let found = visit(8, &Type::of_shape(Shape::LruCache, 80), &words);
+        let told: Vec<u64> = found.references.iter().map(|reference| reference.address).collect();
+        assert_eq!(told, [place(40), place(50)]);
+    }
+
+    #[test]
+    fn an_ordered_dict_has_no_more_nodes_than_entries() {
+        // Used, table of keys, first node; a node that follows itself; a table with one entry.
+        let object = [(8 + 2, 1 << 20), (8 + 4, place(60)), (8 + 6, place(40))];
+        let node = [(40, SOMETHING), (42, place(40))];
+        let table = [(60, 1), (61, 8), (63, 4), (64, 1), (67, SOMETHING), (68, SOMETHING)];
+        let words = memory(&[&object, &node, &table]);
+        let found = visit(8, &Type::of_shape(Shape::OrderedDict, 96), &words);
+        assert_eq!(found.references.len(), 3, "a key, a value, and the key again");
+    }
+
+    #[test]
+    fn a_tagged_address_of_all_ones_is_none() {
+        let mut type_ = Type::of_shape(Shape::Fixed, 16);
+        type_.flags = flag::MANAGED_DICT;
+        let managed = &layout::all().iter().find(|table| table.minor == 12).unwrap().layout.managed;
+        let before = 8 - managed.dict.unwrap() as usize / 8;
+        assert!(managed.tagged);
+        assert!(visit(12, &type_, &memory(&[&[(before, u64::MAX)]])).references.is_empty());
+    }
 }

@@ -81,7 +81,7 @@ impl Names {
     }
 
     /// A str that is a name whatever its state: a module's in the table of modules, a local variable's.
-    pub fn of_module(&mut self, image: &Image, layout: &Layout, key: u64) -> Option<NameId> {
+    pub fn of_name(&mut self, image: &Image, layout: &Layout, key: u64) -> Option<NameId> {
         let text = text::read(image, &layout.str_, key, LONGEST).filter(|text| text::is_name(text));
         let id = text.map(|text| self.intern(&text))?;
         self.by_address.insert(key, Some(id));

@@ -88,7 +88,7 @@ impl Header {
 }
 
 /// Up to 3.10: as wide as the number of slots asks.
-fn index_width(slots: u64) -> u64 {
+pub(crate) fn index_width(slots: u64) -> u64 {
     match slots {
         0..=0xff => 1,
         0x100..=0xffff => 2,

@@ -1,6 +1,6 @@
 //! What a frame holds.
 
-use std::ops::Range;
+use crate::reference::span::is_address;
 
 /// One reference of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,16 +32,12 @@ const BORROWED: u64 = 1;
 const NUMBER: u64 = 3;
 const NO_OBJECT: u64 = 2;
 
-/// Where a process can have memory.
-const USER_SPACE: Range<u64> = 4096..1 << 47;
-
 impl Reference {
     /// None for null, for numbers and other things that stand in a slot instead of an object.
     pub(super) fn new(word: u64, tagged: bool, held: Held, certain: bool) -> Option<Self> {
         let tag = if tagged { word & 3 } else { 0 };
         let address = word & !tag;
-        let is_object =
-            USER_SPACE.contains(&address) && address.is_multiple_of(8) && tag != NUMBER && tag != NO_OBJECT;
+        let is_object = is_address(address) && tag != NUMBER && tag != NO_OBJECT;
         is_object.then_some(Self { address, held, counted: tag != BORROWED, certain })
     }
 }

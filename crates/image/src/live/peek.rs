@@ -184,7 +184,8 @@ impl Peek {
     fn read_page(&self, start: u64) -> Option<Box<Page>> {
         let mut page = Box::new([0; PAGE_BYTES as usize]);
         let mut runs = Vec::new();
-        self.pagemap.read_runs(start..start + PAGE_BYTES, &mut runs).ok()?;
+        let end = start.checked_add(PAGE_BYTES)?; // the last page of all addresses is nobody's
+        self.pagemap.read_runs(start..end, &mut runs).ok()?;
         match runs.first().map(|run| run.state) {
             Some(PageState::Zero) => {}
             Some(_) => {
@@ -256,5 +257,21 @@ impl Memory for Peek {
             rest = later;
         }
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_the_target_that_are_no_addresses_lead_nowhere() {
+        let peek = Peek::open(std::process::id() as i32).unwrap();
+        for address in [0, 8, 1 << 47, u64::MAX - 4095, u64::MAX - 16, u64::MAX] {
+            assert_eq!(peek.u64(address), None, "{address:x}");
+            assert_eq!(peek.name(address), None, "{address:x}");
+        }
+        let word = 0x1234_5678_9abc_def0_u64;
+        assert_eq!(peek.u64(&raw const word as u64), Some(word));
     }
 }

@@ -31,11 +31,12 @@ impl FieldTable {
         let mut position = 0;
         let mut changed = false;
         for line in lines(text) {
-            let Some((name, value, is_kib)) = split(line) else { continue };
+            let Some((name, rest)) = split(line) else { continue };
             if self.wanted.is_some_and(|wanted| !wanted(name)) {
                 continue;
             }
-            changed |= self.put(position, name, value, is_kib);
+            let Some(value) = padded_number(rest) else { continue };
+            changed |= self.put(position, name, value, rest.ends_with(b" kB"));
             position += 1;
         }
         changed |= position < self.names.len();
@@ -76,14 +77,11 @@ impl FieldTable {
     }
 }
 
-fn split(line: &[u8]) -> Option<(&[u8], u64, bool)> {
-    let end = line.iter().position(|b| matches!(b, b':' | b' ' | b'\t'))?;
+/// The name and what follows it.
+fn split(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = line.iter().position(|b| matches!(b, b':' | b' ' | b'\t')).filter(|end| *end > 0)?;
     let (name, rest) = line.split_at(end);
-    let rest = rest.strip_prefix(b":").unwrap_or(rest);
-    if name.is_empty() {
-        return None;
-    }
-    Some((name, padded_number(rest)?, rest.ends_with(b" kB")))
+    Some((name, rest.strip_prefix(b":").unwrap_or(rest)))
 }
 
 /// The counters of `/proc/vmstat` that tell of swapping, reclaim and OOM kills.

@@ -1,8 +1,19 @@
 //! The few byte-level moves that all parsers share.
 
-/// Lines without their newline.
+use memchr::memchr;
+
+/// Lines without their newline, but for empty ones.
 pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|b| *b == b'\n').filter(|line| !line.is_empty())
+    let mut rest = text;
+    let next = move || {
+        (!rest.is_empty()).then(|| {
+            let end = memchr(b'\n', rest).unwrap_or(rest.len());
+            let line = &rest[..end];
+            rest = rest.get(end + 1..).unwrap_or_default();
+            line
+        })
+    };
+    std::iter::from_fn(next).filter(|line| !line.is_empty())
 }
 
 /// Words separated by blanks or tabs.
@@ -44,6 +55,13 @@ pub fn hex(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_have_no_newline_and_empty_ones_are_left_out() {
+        assert_eq!(lines(b"\na b\n\nc\n").collect::<Vec<_>>(), [&b"a b"[..], b"c"]);
+        assert_eq!(lines(b"no end").collect::<Vec<_>>(), [&b"no end"[..]]);
+        assert_eq!(lines(b"").count() + lines(b"\n\n").count(), 0);
+    }
 
     #[test]
     fn numbers_stop_at_the_first_other_byte_and_saturate() {

@@ -6,6 +6,7 @@ use std::ops::AddAssign;
 
 use super::maps::{Mapping, parse_header};
 use super::scan::{lines, padded_number};
+use memchr::memchr;
 
 /// Sizes in kB as the kernel prints them; a field that this kernel does not know is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -122,7 +123,7 @@ impl Scanner {
     /// Takes the next piece of text and shows each mapping that is complete by then.
     pub fn feed(&mut self, chunk: &[u8], visit: &mut impl FnMut(&Mapping<'_>, &Usage)) {
         let mut rest = chunk;
-        while let Some(end) = rest.iter().position(|b| *b == b'\n') {
+        while let Some(end) = memchr(b'\n', rest) {
             let line = &rest[..end];
             rest = &rest[end + 1..];
             if self.carry.is_empty() {

@@ -5,6 +5,8 @@ use crate::Error;
 
 /// `TASK_COMM_LEN` is 16 with the NUL; kernel threads may show longer names (`fs/proc/array.c`).
 const LONGEST_COMM: usize = 64;
+/// The last field that we use, of 52.
+const RSS: usize = 24;
 
 /// A process's short name as raw bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -82,12 +84,13 @@ pub fn parse(text: &[u8]) -> Result<Stat, Error> {
         comm: Comm::new(&text[open + 1..close]),
         ..Stat::default()
     };
+    // Fields are counted from 1; pid and comm were the first two.
     let mut last = 2;
-    for (position, word) in words(text[close + 1..].trim_ascii_end()).enumerate() {
-        last = position + 3; // fields are counted from 1; pid and comm were the first two
-        take(&mut stat, last, word);
+    for (field, word) in (3..=RSS).zip(words(text[close + 1..].trim_ascii_end())) {
+        take(&mut stat, field, word);
+        last = field;
     }
-    if last < 24 { Err(malformed("rss")) } else { Ok(stat) }
+    if last < RSS { Err(malformed("rss")) } else { Ok(stat) }
 }
 
 fn take(stat: &mut Stat, field: usize, word: &[u8]) {
@@ -109,7 +112,7 @@ fn take(stat: &mut Stat, field: usize, word: &[u8]) {
         20 => stat.num_threads = value as u32,
         22 => stat.starttime = value,
         23 => stat.vsize = value,
-        24 => stat.rss_pages = value,
+        RSS => stat.rss_pages = value,
         _ => {}
     }
 }

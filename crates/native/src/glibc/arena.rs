@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nilometer_image::Mapping;
+use nilometer_image::{Mapping, merged};
 
 use super::heap::{Region, heaps, walk_break, walk_heap};
 use super::index::{Index, State, Stretch};
@@ -207,7 +207,7 @@ impl Reader<'_> {
 
     /// Looks through the anonymous mappings; pieces of the main arena are added to it.
     fn mapped(&mut self, mappings: &[Mapping], parameters: Option<Parameters>) -> Found {
-        let ranges = unclaimed(mappings, &self.parts);
+        let ranges = unclaimed(mappings, self.parts.iter().map(|part| part.range.clone()).collect());
         let in_pieces = self.arenas.first().filter(|main| {
             let flags = self.runs.half(main.fields.address + 4).unwrap_or(0);
             flags & IN_PIECES != 0
@@ -309,20 +309,21 @@ impl Reader<'_> {
     }
 }
 
-/// Anonymous private memory that no arena has: nameless, or named by malloc itself.
-fn unclaimed(mappings: &[Mapping], parts: &[Region]) -> Vec<Range<u64>> {
-    let mut claimed: Vec<&Range<u64>> = parts.iter().map(|part| &part.range).collect();
-    claimed.sort_by_key(|range| range.start);
-    let anonymous = mappings.iter().filter(|m| m.read && m.write && !m.shared && is_nameless(m));
+/// Anonymous private memory, nameless or named by malloc itself, without what is claimed, in any order.
+pub(super) fn unclaimed(mappings: &[Mapping], claimed: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    let claimed = merged(claimed);
+    let anonymous =
+        mappings.iter().filter(|m| m.read && m.write && !m.shared && is_nameless(m) && m.end < HIGHEST);
     anonymous.flat_map(|mapping| without(mapping.range(), &claimed)).collect()
 }
 
-pub(super) fn is_nameless(mapping: &Mapping) -> bool {
+fn is_nameless(mapping: &Mapping) -> bool {
     let path = mapping.path.as_os_str().as_encoded_bytes();
     path.is_empty() || path.starts_with(b"[anon")
 }
 
-fn without(range: Range<u64>, claimed: &[&Range<u64>]) -> Vec<Range<u64>> {
+/// `claimed` in order, none of them overlapping.
+fn without(range: Range<u64>, claimed: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut rest = Vec::new();
     let mut at = range.start;
     let first = claimed.partition_point(|taken| taken.end <= range.start);
@@ -333,4 +334,29 @@ fn without(range: Range<u64>, claimed: &[&Range<u64>]) -> Vec<Range<u64>> {
     rest.push(at..range.end.max(at));
     rest.retain(|range| !range.is_empty());
     rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn anonymous(start: u64, end: u64) -> Mapping {
+        Mapping { start, end, read: true, write: true, ..Mapping::default() }
+    }
+
+    #[test]
+    fn what_is_claimed_is_not_looked_at() {
+        let mappings = [anonymous(0x1000, 0x9000), anonymous(0x10_000, 0x20_000)];
+        let claimed = vec![0x8000..0x11_000, 0x0..0x2000, 0x3000..0x4000];
+        assert_eq!(unclaimed(&mappings, claimed), [0x2000..0x3000, 0x4000..0x8000, 0x11_000..0x20_000]);
+        assert_eq!(unclaimed(&mappings, Vec::new()), [0x1000..0x9000, 0x10_000..0x20_000]);
+    }
+
+    /// A heap in two lines of the list, with a buffer in the first.
+    #[test]
+    fn a_claim_within_another_does_not_end_it() {
+        let mappings = [anonymous(0x1000, 0x5000), anonymous(0x5000, 0x9000)];
+        let left = unclaimed(&mappings, vec![0x1000..0x9000, 0x2000..0x3000]);
+        assert!(left.is_empty(), "{left:x?}");
+    }
 }

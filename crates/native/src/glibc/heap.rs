@@ -3,10 +3,11 @@
 //! A thread arena has heaps: mappings aligned to their greatest size, each with a header that names the arena and the
 //! heap before. The main arena has the program break, and mappings where the break could not be moved.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::index::{HEADER, Mark, State};
-use super::locate;
+use super::locate::{self, HIGHEST};
 use super::walk::{self, Walk};
 use crate::runs::Runs;
 
@@ -41,8 +42,10 @@ pub(super) fn heaps(runs: &Runs<'_>, arena: &locate::State) -> Vec<Heap> {
     let mut own = headers.filter(|(_, start)| runs.word(*start) == Some(arena.address));
     let Some((header, oldest)) = own.next() else { return Vec::new() };
     let mut heaps = Vec::new();
+    let mut seen = HashSet::new();
     let mut at = newest(runs, arena, oldest);
-    while let Some(start) = at.take().filter(|_| heaps.len() < MOST_HEAPS) {
+    // Each once: a damaged header may name one that came before.
+    while let Some(start) = at.take().filter(|start| heaps.len() < MOST_HEAPS && seen.insert(*start)) {
         let Some((size, previous)) = heap_info(runs, start, arena.address) else { break };
         let after = if start == oldest { arena.end } else { start + header };
         heaps.push(Heap { start, end: start + size, first: after.next_multiple_of(HEADER) });
@@ -59,6 +62,7 @@ fn newest(runs: &Runs<'_>, arena: &locate::State, oldest: u64) -> Option<u64> {
 
 /// Size and predecessor, if this is a heap of that arena.
 fn heap_info(runs: &Runs<'_>, start: u64, arena: u64) -> Option<(u64, u64)> {
+    (start.is_multiple_of(PAGE) && start < HIGHEST).then_some(())?;
     let size = runs.word(start + 16)?;
     let sound = runs.word(start)? == arena && size.is_multiple_of(PAGE) && size > 0 && size <= HEAP_SIZES[2];
     sound.then_some((size, runs.word(start + 8)?))
@@ -117,5 +121,34 @@ impl Region {
         marks.push(head);
         marks.extend(walk.marks);
         Self { range, marks, breaks: walk.breaks }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nilometer_image::{Image, Segment};
+
+    use super::*;
+
+    const OLDEST: u64 = 64 << 20;
+    const NEWEST: u64 = 128 << 20;
+    const ARENA: u64 = OLDEST + 32;
+
+    /// Where the heaps of an arena begin, of which the second says what came before it.
+    fn starts(previous: u64) -> Vec<u64> {
+        let words = [ARENA, 0, PAGE, 0, ARENA, previous, PAGE, 0];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let segments = vec![Segment::new(OLDEST, OLDEST + 32, 0), Segment::new(NEWEST, NEWEST + 32, 32)];
+        let image = Image::new(bytes.as_slice().into(), segments, Vec::new());
+        let (top, end) = (NEWEST + 64, ARENA + 2200);
+        let arena = locate::State { address: ARENA, top, attached: 1, system: 2 * PAGE, end };
+        heaps(&Runs::of(&image), &arena).iter().map(|heap| heap.start).collect()
+    }
+
+    #[test]
+    fn each_heap_is_told_once_whatever_its_header_says() {
+        assert_eq!(starts(OLDEST), [NEWEST, OLDEST]);
+        assert_eq!(starts(NEWEST).len(), 1, "it comes before itself");
+        assert_eq!(starts(u64::MAX - 7), [NEWEST], "no address");
     }
 }

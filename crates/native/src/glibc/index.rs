@@ -51,6 +51,11 @@ impl State {
         matches!(self, Self::InUse | Self::Mapped)
     }
 
+    /// Was handed out, now or before it was freed.
+    pub fn is_chunk(self) -> bool {
+        !matches!(self, Self::Metadata | Self::Unknown | Self::Outside | Self::Top)
+    }
+
     /// Held by the allocator for later.
     pub fn is_free(self) -> bool {
         matches!(self, Self::Free | Self::Fastbin | Self::Cached | Self::Top)

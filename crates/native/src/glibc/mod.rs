@@ -31,6 +31,9 @@ pub use survey::{Survey, Visitor, survey};
 use crate::runs::Runs;
 use index::{HEADER, Index};
 
+/// A program has no more variables than that: what is longer is a file of data, mapped to be changed.
+const MOST_DATA: u64 = 256 << 20;
+
 /// Why there is nothing to tell.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -74,8 +77,7 @@ impl Malloc {
     pub fn chunk_at(&self, address: u64) -> Option<Chunk> {
         let stretch = self.index.holding(address.checked_sub(HEADER)?)?;
         let chunk = self.index.chunk(stretch);
-        let told = !matches!(chunk.state, State::Metadata | State::Unknown | State::Outside | State::Top);
-        (told && chunk.range().contains(&address)).then_some(chunk)
+        (chunk.state.is_chunk() && chunk.range().contains(&address)).then_some(chunk)
     }
 
     /// Is `address` inside a chunk that the program has?
@@ -85,8 +87,8 @@ impl Malloc {
 
     /// All chunks that were or are handed out, in order of address.
     pub fn chunks(&self) -> impl Iterator<Item = Chunk> + '_ {
-        let told = |state| !matches!(state, State::Metadata | State::Unknown | State::Outside | State::Top);
-        self.index.stretches().filter(move |s| told(s.state)).map(|stretch| self.index.chunk(stretch))
+        let chunks = self.index.stretches().filter(|stretch| stretch.state.is_chunk());
+        chunks.map(|stretch| self.index.chunk(stretch))
     }
 
     /// What is held and not handed out, in order of address: for asking what of it is resident.
@@ -118,7 +120,8 @@ impl Malloc {
 
 /// libc's writable data first, then that of everything else that has a file: a static program has its libc inside.
 fn writable_files(mappings: &[Mapping]) -> Vec<Range<u64>> {
-    let writable = mappings.iter().filter(|m| m.is_file() && m.write && !m.shared && !m.is_device());
+    let is_data = |m: &&Mapping| m.is_file() && m.write && !m.shared && !m.is_device();
+    let writable = mappings.iter().filter(is_data).filter(|m| m.bytes() <= MOST_DATA);
     let is_of_libc =
         |m: &&Mapping| is_libc(m.path.file_name().and_then(|name| name.to_str()).unwrap_or_default());
     let (libc, others): (Vec<&Mapping>, Vec<&Mapping>) = writable.partition(is_of_libc);
@@ -127,4 +130,31 @@ fn writable_files(mappings: &[Mapping]) -> Vec<Range<u64>> {
 
 fn is_libc(name: &str) -> bool {
     name.starts_with("libc.so.") || name.starts_with("libc-2.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, start: u64, bytes: u64) -> Mapping {
+        Mapping {
+            start,
+            end: start + bytes,
+            read: true,
+            write: true,
+            path: path.into(),
+            ..Mapping::default()
+        }
+    }
+
+    /// A model's weights, mapped to be changed, would be read into memory of ours.
+    #[test]
+    fn variables_are_looked_for_in_libc_first_and_not_in_files_of_data() {
+        let mappings = [
+            file("/bin/program", 0x1000, 0x2000),
+            file("/data/weights.bin", 1 << 40, 100 << 30),
+            file("/lib/libc.so.6", 0x7f00_0000_0000, 0x6000),
+        ];
+        assert_eq!(writable_files(&mappings), [0x7f00_0000_0000..0x7f00_0000_6000, 0x1000..0x3000]);
+    }
 }

@@ -6,13 +6,12 @@
 
 use std::ops::Range;
 
-use nilometer_image::Mapping;
 use nilometer_image::live::Peek;
 
-use super::arena::{is_nameless, program_break, rest_of, trimmable};
+use super::arena::{program_break, rest_of, trimmable, unclaimed};
 use super::heap::{end_of, heaps};
 use super::index::{HEADER, State, Stretch};
-use super::locate::{HIGHEST, Located, in_data, through_heap};
+use super::locate::{Located, in_data, through_heap};
 use super::mapped::Counting;
 use super::parameters::{self, Break, Parameters};
 use super::walk::{self, PREVIOUS_IN_USE, Step, resume, step};
@@ -58,7 +57,7 @@ pub trait Visitor {
     }
 }
 
-/// Walks all arenas, then what has a mapping of its own. `known`: sorted ranges that are something else, for sure.
+/// Walks all arenas, then what has a mapping of its own. `known`: ranges that are something else, for sure.
 pub fn survey(peek: &Peek, known: &[Range<u64>], visitor: &mut dyn Visitor) -> Result<Survey, Error> {
     let mut bytes = Vec::new();
     let mut places = writable_files(peek.mappings()).into_iter();
@@ -116,8 +115,7 @@ impl Walker<'_> {
             }
         }
         taken.extend(known.iter().cloned());
-        taken.sort_unstable_by_key(|range| range.start);
-        self.mapped(&taken, parameters);
+        self.mapped(&unclaimed(mappings, taken), parameters);
         self.sums
     }
 
@@ -210,13 +208,13 @@ impl Walker<'_> {
         next
     }
 
-    /// Chunks with a mapping of their own.
-    fn mapped(&mut self, taken: &[Range<u64>], parameters: Option<Parameters>) {
+    /// Chunks with a mapping of their own, in memory that nobody has claimed.
+    fn mapped(&mut self, unclaimed: &[Range<u64>], parameters: Option<Parameters>) {
         if parameters.is_some_and(|parameters| parameters.mapped_count == 0) {
             return;
         }
         for counting in [Counting::Whole, Counting::WithoutHeader] {
-            for range in free_of(self.peek.mappings(), taken) {
+            for range in unclaimed {
                 self.mapped_in(range, counting);
             }
             if self.sums.mapped_chunks > 0 {
@@ -225,7 +223,7 @@ impl Walker<'_> {
         }
     }
 
-    fn mapped_in(&mut self, range: Range<u64>, counting: Counting) {
+    fn mapped_in(&mut self, range: &Range<u64>, counting: Counting) {
         let (mut at, mut pages) = (range.start.next_multiple_of(PAGE), 1);
         let mut bytes = Vec::new();
         while at < range.end {
@@ -250,24 +248,6 @@ impl Walker<'_> {
             (at, pages) = (start + length, 1);
         }
     }
-}
-
-/// Anonymous private memory without what is taken.
-fn free_of(mappings: &[Mapping], taken: &[Range<u64>]) -> Vec<Range<u64>> {
-    let anonymous =
-        mappings.iter().filter(|m| m.read && m.write && !m.shared && is_nameless(m) && m.end < HIGHEST);
-    let mut free = Vec::new();
-    for mapping in anonymous {
-        let mut at = mapping.start;
-        let first = taken.partition_point(|range| range.end <= mapping.start);
-        for range in taken[first..].iter().take_while(|range| range.start < mapping.end) {
-            free.push(at..range.start.max(at));
-            at = at.max(range.end);
-        }
-        free.push(at..mapping.end.max(at));
-    }
-    free.retain(|range| range.start < range.end);
-    free
 }
 
 /// The bytes that were read last.
@@ -299,22 +279,5 @@ impl<'a> Window<'a> {
         self.start = address - address % PAGE;
         self.bytes.resize(end.saturating_sub(self.start).min(WINDOW) as usize, 0);
         self.peek.read_present(self.start, &mut self.bytes);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn anonymous(start: u64, end: u64) -> Mapping {
-        Mapping { start, end, read: true, write: true, ..Mapping::default() }
-    }
-
-    #[test]
-    fn what_is_taken_is_not_looked_at() {
-        let mappings = [anonymous(0x1000, 0x9000), anonymous(0x10_000, 0x20_000)];
-        let taken = [0x0..0x2000, 0x3000..0x4000, 0x8000..0x11_000];
-        assert_eq!(free_of(&mappings, &taken), [0x2000..0x3000, 0x4000..0x8000, 0x11_000..0x20_000]);
-        assert_eq!(free_of(&mappings, &[]), [0x1000..0x9000, 0x10_000..0x20_000]);
     }
 }

@@ -112,8 +112,11 @@ impl Walk {
 
     fn end_at_top(&mut self, head: u64, stretch: Stretch, at: u64) -> u64 {
         self.met_top = true;
-        self.marks.push(Mark::new(at, State::Top));
-        let end = at.saturating_add(head & !FLAGS);
+        let end = at.saturating_add(head & !(HEADER - 1));
+        // One without bytes is damaged, and no stretch.
+        if at < end {
+            self.marks.push(Mark::new(at, State::Top));
+        }
         if end < stretch.end {
             self.marks.push(Mark::new(end, State::Metadata));
         }
@@ -197,4 +200,23 @@ fn leads_on(runs: &Runs<'_>, stretch: Stretch, from: u64) -> bool {
         }
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_top_without_bytes_is_no_stretch() {
+        let stretch = Stretch { first: 0x1000, end: 0x1080, top: 0x1020, strict: false };
+        for head in [1, 9] {
+            let mut words = [0u64; 16];
+            (words[1], words[5]) = (0x21, head);
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let walk = walk(&Runs::one(0x1000, &bytes), stretch);
+            let marks: Vec<_> = walk.marks.iter().map(|mark| (mark.start(), mark.state())).collect();
+            let rest = [(0x1020, State::Metadata), (0x1080, State::Outside)];
+            assert_eq!(marks, [[(0x1000, State::InUse)].as_slice(), &rest].concat(), "{head}");
+        }
+    }
 }

@@ -85,8 +85,9 @@ impl<'a> Finder<'a> {
 fn heaps(peek: &Peek) -> Vec<Range<u64>> {
     let is_break = |mapping: &Mapping| mapping.path.as_os_str() == "[heap]";
     let names_arena = |mapping: &Mapping| {
-        let arena = peek.u64(mapping.start).unwrap_or(0);
-        mapping.write && mapping.start.is_multiple_of(HEAP) && arena != 0 && arena.is_multiple_of(8)
+        let may_be = mapping.write && mapping.start.is_multiple_of(HEAP);
+        // Only those few are read.
+        may_be && peek.u64(mapping.start).is_some_and(|arena| arena != 0 && arena.is_multiple_of(8))
     };
     let heaps = peek.mappings().iter().filter(|m| m.end < HIGHEST && (is_break(m) || names_arena(m)));
     heaps.map(Mapping::range).collect()

@@ -279,14 +279,26 @@ pub(super) fn backing(mappings: &[Mapping], start: u64, end: u64) -> Option<Back
 }
 
 fn backing_of(mapping: &Mapping) -> Backing {
-    let path = mapping.path.as_os_str().as_encoded_bytes();
-    let is_memory =
-        path.starts_with(b"/dev/shm/") || path.starts_with(b"/memfd:") || path.starts_with(b"/SYSV");
-    if mapping.is_file() && !is_memory && !path.starts_with(b"/dev/zero") {
-        Backing::File
-    } else if mapping.shared {
-        Backing::Shared
-    } else {
-        Backing::Memory
+    match (mapping.is_file() && !mapping.is_named_memory(), mapping.shared) {
+        (true, _) => Backing::File,
+        (false, true) => Backing::Shared,
+        (false, false) => Backing::Memory,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn huge_pages_are_memory_and_no_file() {
+        let of = |path: &str, shared: bool| {
+            let (start, end) = (0x1000, 0x2000);
+            let mapping = Mapping { start, end, read: true, shared, path: path.into(), ..Mapping::default() };
+            backing(&[mapping], 0x1000, 0x1800)
+        };
+        assert_eq!(of("/dev/hugepages/weights", true), Some(Backing::Shared));
+        assert_eq!(of("/dev/shm/weights", false), Some(Backing::Memory));
+        assert_eq!(of("/data/weights", true), Some(Backing::File));
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use nilometer_trace::heap::{Graph, KindId};
+use nilometer_trace::heap::Graph;
 
 use super::Torch;
 
@@ -30,8 +30,7 @@ impl Roles {
     /// `graph` has the Python objects of the tensors; `state` are addresses of those that optimizers keep.
     pub fn of(torch: &Torch, graph: &Graph, state: &[u64]) -> Self {
         let is_parameter: Vec<bool> = graph.kinds.iter().map(|kind| is_parameter(&kind.name)).collect();
-        let kind_of =
-            |address: u64| graph.at(address).map(|object| graph.objects.kind[object as usize] as KindId);
+        let kind_of = |address: u64| graph.at(address).map(|object| graph.objects.kind[object as usize]);
         let is_weight = |python: u64| {
             kind_of(python).and_then(|kind| is_parameter.get(kind as usize)).copied().unwrap_or(false)
         };

@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn places_are_short_and_fit() {
-        let style = Style { width: 80, color: false, unicode: true };
+        let style = Style { width: 80, color: false, unicode: true, whole: false };
         let frame = Frame {
             function: "forward".into(),
             file: Some("/x/lib/python3.11/site-packages/torch/nn/modules/linear.py".into()),

@@ -1,6 +1,6 @@
 //! How much, when, and how it is known.
 
-use nilometer_analysis::allocs::model::Allocs;
+use nilometer_analysis::allocs::model::{Allocs, Peak};
 
 use crate::layout::{Line, Style, Tone, fold};
 use crate::text;
@@ -39,8 +39,7 @@ pub(crate) fn lines(allocs: &Allocs) -> Vec<Line> {
     if allocs.processes.len() > 1 {
         lines.push(Line::new("tree", processes(allocs)));
     }
-    let lost = Line::new("lost", text::counted(allocs.lost_events, "event", "events"));
-    lines.push(Line { tone: if allocs.lost_events > 0 { Tone::Warn } else { Tone::Plain }, ..lost });
+    lines.push(lost(allocs));
     if allocs.tracker_bytes > 0 {
         let own = text::bytes(allocs.tracker_bytes);
         lines.push(Line::new(
@@ -51,15 +50,33 @@ pub(crate) fn lines(allocs: &Allocs) -> Vec<Line> {
     lines
 }
 
+fn lost(allocs: &Allocs) -> Line {
+    let events = text::counted(allocs.lost_events, "event", "events");
+    let told = match allocs.unheard_processes {
+        0 => events,
+        unheard => {
+            let who = text::counted(unheard, "process", "processes");
+            format!("{events}, and everything of {who} that could not report")
+        }
+    };
+    let is_whole = allocs.lost_events + allocs.unheard_processes == 0;
+    Line { tone: if is_whole { Tone::Plain } else { Tone::Warn }, ..Line::new("lost", told) }
+}
+
 pub(crate) fn peak(allocs: &Allocs) -> String {
     let peak = &allocs.peak;
     let step = peak.step.map_or_else(String::new, |step| format!(", step {step}"));
+    format!("{} at {}{step}", peak_size(peak), text::duration(peak.at_s))
+}
+
+/// `954 MiB (95 %: 858 MiB–1.02 GiB)`; without an interval where it is exact.
+pub fn peak_size(peak: &Peak) -> String {
     let doubt = if peak.low_bytes == peak.high_bytes {
         String::new()
     } else {
         format!(" (95 %: {})", text::range(peak.low_bytes, peak.high_bytes))
     };
-    format!("{}{doubt} at {}{step}", text::bytes(peak.bytes), text::duration(peak.at_s))
+    text::bytes(peak.bytes) + &doubt
 }
 
 fn live(allocs: &Allocs) -> String {

@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn bars_are_as_long_as_their_share() {
-        let style = Style { width: 80, color: false, unicode: true };
+        let style = Style { width: 80, color: false, unicode: true, whole: false };
         assert_eq!(bar(1.0, 6, &style), "██████");
         assert_eq!(bar(0.5, 6, &style), "███   ");
         assert_eq!(bar(0.001, 6, &style), "▏     ");

@@ -15,6 +15,7 @@ mod tree;
 
 use nilometer_analysis::allocs::model::{Allocs, By, What};
 
+pub use head::peak_size;
 pub(crate) use head::{lines, peak as peak_sentence};
 
 use crate::layout::{Line, Style, Tone};

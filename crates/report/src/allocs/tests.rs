@@ -77,7 +77,7 @@ fn example() -> Allocs {
 }
 
 fn style(width: usize, unicode: bool) -> Style {
-    Style { width, color: false, unicode }
+    Style { width, color: false, unicode, whole: false }
 }
 
 fn screen(allocs: &Allocs, style: &Style) -> String {

@@ -14,10 +14,11 @@ pub(super) fn line(command: &str, style: &Style) -> String {
     format!("{} {}\n", style.paint(&style.safe("next →"), Tone::Strong), style.safe(command))
 }
 
-/// Who holds the largest row?
+/// Who holds the largest row? Where nothing was selected: what there is.
 pub(super) fn after_table(table: &Table, page: &Page) -> String {
     if table.rows.is_empty() {
-        return String::new();
+        let asked = !table.selection.is_empty();
+        return if asked { format!("nilo heap {}", page.target) } else { String::new() };
     }
     let separator = if page.rows.is_empty() { "" } else { "," };
     format!("nilo heap paths {} --row {}{separator}0", page.again, page.rows)

@@ -47,7 +47,7 @@ pub(super) fn document(page: &Page<'_>, stacks: Option<&Stacks>) -> Document {
     Document {
         small: small(page),
         allocs: allocs.map(|(allocs, stacks)| allocations(allocs, stacks)),
-        pages: page.pages.map(|pages| map(&pages.picture, 0)),
+        pages: page.pages.filter(|pages| pages.trace.is_none()).map(|pages| map(&pages.picture, 0)),
         ranks: ranks(page),
     }
 }

@@ -6,7 +6,7 @@ use nilometer_analysis::leak::model::{Class, Place, StepsFrom};
 use super::Page;
 use super::markup::{self, Markup};
 use super::view::{Badge, View, figure, findings};
-use crate::leak::{lines, place_sentence};
+use crate::leak::{lines, place_sentence, unit};
 use crate::plot;
 use crate::text;
 
@@ -38,7 +38,7 @@ pub(super) fn view(page: &Page<'_>) -> View {
 fn places(leak: &Leak) -> Markup {
     let mut listed: Vec<&Place> = leak.places.iter().collect();
     listed.sort_by_key(|place| place.depth);
-    let item = |place: &&Place| Markup::tagged("li", &[], &place_sentence(place, leak.per));
+    let item = |place: &&Place| Markup::tagged("li", &[], &place_sentence(place, unit(leak)));
     if listed.is_empty() {
         return Markup::default();
     }
@@ -63,7 +63,7 @@ fn evidence(leak: &Leak) -> Markup {
     if rows.is_empty() {
         return Markup::default();
     }
-    let per = format!("rate/{}", leak.per.name());
+    let per = format!("rate/{}", unit(leak));
     let heads = [per.as_str(), "smallest seen", "points", "course", "by", "why"];
     let summary = Markup::tagged("summary", &[], "what each way of looking says");
     Markup::element("details", &[], [summary, markup::table(&heads, &rows, 3)].into_iter().collect())

@@ -5,7 +5,7 @@ use nilometer_analysis::pages::model::{Pages, Window};
 use super::Page;
 use super::markup::{self, Markup};
 use super::view::{Badge, View, figure, findings};
-use crate::pages::{lines, sentence};
+use crate::pages::{lines, sentence, trace};
 use crate::plot;
 use crate::text;
 
@@ -22,6 +22,11 @@ pub(super) fn view(page: &Page<'_>) -> View {
         return view;
     };
     let badge = if pages.exact { Badge::Measured } else { Badge::Estimated(pages.backend.clone()) };
+    let body = if pages.trace.is_some() { traced(pages) } else { looked(pages) };
+    View { id: "pages", question: QUESTION, sentence: sentence(pages), badge, body }
+}
+
+fn looked(pages: &Pages) -> Markup {
     let body = [
         figure("chart-pages", plot::heat(pages, plot::SIZE).as_ref()),
         figure("chart-wss", plot::working_set(pages, plot::SIZE).as_ref()),
@@ -30,13 +35,13 @@ pub(super) fn view(page: &Page<'_>) -> View {
         owners(pages),
         windows(pages),
     ];
-    View {
-        id: "pages",
-        question: QUESTION,
-        sentence: sentence(pages),
-        badge,
-        body: body.into_iter().collect(),
-    }
+    body.into_iter().collect()
+}
+
+/// A trace has no windows and no map.
+fn traced(pages: &Pages) -> Markup {
+    let table = markup::table(&trace::HEADS, &trace::rows(pages), 4);
+    [misses(pages), findings(&lines(pages)), table].into_iter().collect()
 }
 
 /// The curve, or why there is none.

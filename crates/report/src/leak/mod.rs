@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use nilometer_analysis::Run;
 use nilometer_analysis::leak::Leak;
-use nilometer_analysis::leak::model::{Class, Depth, Per, Place, RepeatedRun, StepsFrom};
+use nilometer_analysis::leak::model::{Class, Depth, Per, Place, RepeatedRun, StepsFrom, Window};
 
 use crate::layout::{Line, Style, Tone, fold};
 use crate::ledger::line_name;
@@ -68,10 +68,18 @@ fn verdict(leak: &Leak) -> Line {
     Line { tone, ..Line::new("verdict", sentence) }
 }
 
+/// Along what rates are told. Steps that were guessed may be halves or several of the program's own, and every rate says so.
+pub(crate) fn unit(leak: &Leak) -> &'static str {
+    match (leak.per, leak.steps_from) {
+        (Per::Step, StepsFrom::Estimated) => "estimated step",
+        (per, _) => per.name(),
+    }
+}
+
 /// `+1.80 MiB/step (95 %: 1.70–1.90)`.
 fn rate(leak: &Leak) -> Option<String> {
     let rate = leak.rate_bytes_per_step?;
-    let per = leak.per.name();
+    let per = unit(leak);
     let interval = leak
         .ci95
         .map(|[low, high]| format!(" (95 %: {} to {})", text::in_unit(low, rate), text::in_unit(high, rate)));
@@ -91,7 +99,7 @@ fn seen(leak: &Leak) -> Option<Line> {
         StepsFrom::Estimated => "steps (estimated from the curve)",
         StepsFrom::Nothing => "seconds",
     };
-    let (from, to) = (text::count(window.from.max(0.0) as u64), text::count(window.to.max(0.0) as u64));
+    let (from, to) = (text::count(window.from.max(0.0) as u64), text::count(last(leak)));
     let seconds = leak.rate_bytes_per_s.filter(|_| tells_rate(leak.class) && leak.per == Per::Step);
     let seconds = seconds.map(|rate| format!(", {}/s", text::signed_bytes(rate as i64))).unwrap_or_default();
     let teeth = leak.teeth.map(|teeth| {
@@ -99,7 +107,7 @@ fn seen(leak: &Leak) -> Option<Line> {
             ", teeth of {} every {:.0} {}",
             text::bytes(teeth.height_bytes as u64),
             teeth.period,
-            leak.per.name()
+            unit(leak)
         )
     });
     let bound =
@@ -113,10 +121,17 @@ fn seen(leak: &Leak) -> Option<Line> {
     Some(Line::new("seen", sentence))
 }
 
+/// The last step of the window. Where it ends the next one would begin, but none did.
+fn last(leak: &Leak) -> u64 {
+    let Window { from, to, .. } = leak.window;
+    let last = if leak.per == Per::Step { (to.ceil() - 1.0).max(from) } else { to };
+    last.max(0.0) as u64
+}
+
 fn forecast(leak: &Leak) -> Option<Line> {
     let forecast = leak.forecast.as_ref()?;
     let when = forecast.in_s.map(|seconds| format!(", in {}", text::duration(seconds))).unwrap_or_default();
-    let unit = if leak.per == Per::Second { "second" } else { leak.per.name() };
+    let unit = if leak.per == Per::Second { "second" } else { unit(leak) };
     let sentence = format!(
         "{} ({}) is reached at {unit} ≈ {}{when}",
         text::bytes(forecast.limit_bytes),
@@ -134,18 +149,16 @@ fn places(leak: &Leak) -> Vec<Line> {
         .take(PLACES)
         .enumerate()
         .map(|(number, place)| {
-            Line::new(if number == 0 { "where" } else { "" }, place_sentence(place, leak.per))
+            Line::new(if number == 0 { "where" } else { "" }, place_sentence(place, unit(leak)))
         })
         .collect()
 }
 
-pub(crate) fn place_sentence(place: &Place, per: Per) -> String {
+pub(crate) fn place_sentence(place: &Place, per: &str) -> String {
     let name = place.line.map_or_else(|| place.name.clone(), |line| line_name(line).to_owned());
-    let rate =
-        place.rate_bytes_per_step.map(|rate| format!(" {}/{}", text::signed_bytes(rate as i64), per.name()));
+    let rate = place.rate_bytes_per_step.map(|rate| format!(" {}/{per}", text::signed_bytes(rate as i64)));
     let count = place.rate_count_per_step.filter(|count| *count > 0.005);
-    let count =
-        count.map(|count| format!(", {} objects/{}", text::digits(count), per.name())).unwrap_or_default();
+    let count = count.map(|count| format!(", {} objects/{per}", text::digits(count))).unwrap_or_default();
     let share = place.share.filter(|share| *share > 0.0 && place.depth != Depth::Machine);
     let share = share.map(|share| format!(" ({})", text::percent(share.min(1.0)))).unwrap_or_default();
     let path = place.path.as_ref().map(|path| format!(" · {path}")).unwrap_or_default();
@@ -164,11 +177,8 @@ pub(crate) fn place_sentence(place: &Place, per: Per) -> String {
 fn smallest(leak: &Leak) -> Option<Line> {
     let smallest = leak.smallest_detectable?;
     let size = text::bytes(smallest.max(0.0) as u64);
-    let sentence = format!(
-        "a leak of {size}/{} or more would have been seen (by {})",
-        leak.per.name(),
-        leak.smallest_by
-    );
+    let sentence =
+        format!("a leak of {size}/{} or more would have been seen (by {})", unit(leak), leak.smallest_by);
     Some(Line { tone: Tone::Faint, ..Line::new("doubt", sentence) })
 }
 
@@ -231,4 +241,63 @@ pub fn render_csv(runs: &[RepeatedRun]) -> String {
         let _ = writeln!(out, "{},{},{:.3},{},{peak},{left}", run.n, run.start, run.seconds, run.exit);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use nilometer_analysis::leak::model::Looks;
+
+    use super::*;
+    use crate::tests::example::leaking;
+
+    fn grows(steps_from: StepsFrom) -> Leak {
+        Leak {
+            class: Class::Grows,
+            reason: "it rises".into(),
+            per: Per::Step,
+            steps_from,
+            rate_bytes_per_step: Some(1_048_576.0),
+            ci95: Some([1_000_000.0, 1_100_000.0]),
+            rate_bytes_per_s: Some(2_097_152.0),
+            smallest_detectable: Some(65_536.0),
+            smallest_by: "resident memory",
+            forecast: None,
+            window: Window { from: 1.2, to: 61.0, points: 60, ..Window::default() },
+            teeth: None,
+            bound_bytes: None,
+            longer_s: None,
+            places: Vec::new(),
+            evidence: Vec::new(),
+            missing: Vec::new(),
+            looks: Looks::default(),
+            runs: Vec::new(),
+        }
+    }
+
+    fn line(leak: &Leak, label: &str) -> String {
+        let found = lines(leak, &leaking()).into_iter().find(|line| line.label == label);
+        found.map(|line| line.text).unwrap_or_default()
+    }
+
+    #[test]
+    fn rates_per_step_that_was_guessed_say_so() {
+        let leak = grows(StepsFrom::Estimated);
+        let verdict = line(&leak, "verdict");
+        assert!(verdict.starts_with("GROWS +1.00 MiB/estimated step (95 %: "), "{verdict}");
+        assert!(sentence_of(&leak).contains("+1.00 MiB/estimated step"), "{}", sentence_of(&leak));
+        assert!(line(&leak, "doubt").contains("64.0 KiB/estimated step"), "{}", line(&leak, "doubt"));
+        let marked = line(&grows(StepsFrom::Marks), "verdict");
+        assert!(marked.starts_with("GROWS +1.00 MiB/step (95 %: "), "{marked}");
+    }
+
+    /// 60 steps, numbered from 1: the last one ends where a 61st would begin.
+    #[test]
+    fn no_step_is_seen_that_did_not_begin() {
+        let seen = |to: f64| {
+            let window = Window { from: 1.2, to, points: 60, ..Window::default() };
+            line(&Leak { window, ..grows(StepsFrom::Marks) }, "seen")
+        };
+        assert!(seen(61.0).starts_with("steps 1 to 60 after warm-up"), "{}", seen(61.0));
+        assert!(seen(60.4).starts_with("steps 1 to 60 after warm-up"), "{}", seen(60.4));
+    }
 }

@@ -40,7 +40,7 @@ fn example() -> Account {
 }
 
 fn style() -> Style {
-    Style { width: 100, color: false, unicode: true }
+    Style { width: 100, color: false, unicode: true, whole: false }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The heat map on a terminal: rows of addresses with their owners, columns of time.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use nilometer_analysis::pages::model::{Picture, PictureRow};
@@ -22,10 +23,10 @@ pub(super) fn render(picture: &Picture, style: &Style) -> String {
     }
     let width = style.columns().saturating_sub(LABEL + SIZE + 3).min(columns).max(1);
     let mut out = String::from("\n");
-    for group in groups(&picture.rows) {
+    let groups = groups(&picture.rows);
+    for group in &groups {
         let bytes: u64 = group.iter().map(|row| row.bytes).sum();
-        let name = group.first().map_or("", |row| row.name.as_str());
-        let label = style.shorten(&style.safe(name), LABEL);
+        let label = style.shorten(&style.safe(&name(group)), LABEL);
         let cells: String = (0..width)
             .map(|at| {
                 cell(
@@ -38,14 +39,29 @@ pub(super) fn render(picture: &Picture, style: &Style) -> String {
         let _ = writeln!(out, "{label:>LABEL$} {:>SIZE$} {cells}", text::bytes(bytes));
     }
     let [none, little, .., all] = shades(style);
+    let mixed = if groups.iter().any(|group| is_mixed(group)) { "; …: with small neighbours" } else { "" };
     let legend = format!(
-        "{:>LABEL$} {:>SIZE$} {} to {}; {none} not touched, {little} a little, {all} all",
+        "{:>LABEL$} {:>SIZE$} {} to {}; {none} not touched, {little} a little, {all} all{mixed}",
         "",
         "",
         text::duration(picture.times_s.first().copied().unwrap_or(0.0)),
         text::duration(picture.end_s),
     );
-    out + &style.paint(&legend, Tone::Faint) + "\n"
+    out + &style.paint(&style.safe(&legend), Tone::Faint) + "\n"
+}
+
+fn is_mixed(group: &[PictureRow]) -> bool {
+    group.windows(2).any(|pair| pair[0].name != pair[1].name)
+}
+
+/// Whose most of it is. Where small neighbours share the row, its size and shade are not that owner's alone, and it says so.
+fn name(group: &[PictureRow]) -> String {
+    let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
+    for row in group {
+        *sizes.entry(&row.name).or_default() += row.bytes;
+    }
+    let largest = sizes.into_iter().max_by_key(|(_, bytes)| *bytes).map_or("", |(name, _)| name);
+    if is_mixed(group) { format!("{largest}, …") } else { largest.to_owned() }
 }
 
 fn shades(style: &Style) -> [char; 5] {
@@ -97,4 +113,36 @@ fn cell(rows: &[PictureRow], columns: std::ops::Range<usize>, style: &Style) -> 
     let share = sum / weight;
     let shade = if share <= 0.0 { 0 } else { 1 + (share * 3.999) as usize };
     shades(style)[shade.min(4)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small library beside two others, between large heaps: they share a row, which is not the first one's alone.
+    #[test]
+    fn a_row_of_several_owners_says_so() {
+        let row = |name: &str, kib: u64, level: u8| PictureRow {
+            name: name.into(),
+            start: 0,
+            bytes: kib << 10,
+            levels: vec![Some(level); 2],
+        };
+        let rows = vec![
+            row("heap", 24 << 10, 255),
+            row("liblzma", 100, 0),
+            row("libbz2", 60, 0),
+            row("libz", 150, 30),
+            row("heap", 24 << 10, 255),
+        ];
+        let picture = Picture { times_s: vec![0.0, 1.0], end_s: 2.0, rows };
+        let map = render(&picture, &Style { width: 100, color: false, unicode: true, whole: false });
+        let told: Vec<&str> = map.lines().map(str::trim_start).collect();
+        assert_eq!(
+            told[1..4].iter().map(|line| line.split("  ").next().unwrap()).collect::<Vec<_>>(),
+            ["heap", "libz, …", "heap"]
+        );
+        assert!(told[2].contains("310 KiB ░░"), "{map}");
+        assert!(told[4].ends_with("…: with small neighbours"), "{map}");
+    }
 }

@@ -5,6 +5,7 @@
 mod heat;
 pub mod json;
 pub mod picture;
+pub(crate) mod trace;
 
 use nilometer_analysis::pages::model::{Bound, Cold, Owner, Pages};
 use nilometer_analysis::pages::{Sees, Unit};
@@ -20,11 +21,15 @@ const MOST_OWNERS: usize = 14;
 const WORTH_TELLING: f64 = 0.01;
 /// Owners named in a line about cold bytes.
 const MOST_NAMED: usize = 3;
+const NOTHING: &str = "nothing was looked at";
 
 /// Everything: verdict, how it was seen, windows, distances, owners, heat map, what is cold.
 pub fn render(pages: &Pages, style: &Style) -> String {
     let mut out = head(pages, style);
     out += &lines(pages).iter().map(|line| line.render(style)).collect::<String>();
+    if pages.trace.is_some() {
+        return out + &trace::table(pages, style);
+    }
     out += &windows(pages, style);
     out += &owners(pages, style);
     out + &heat::render(&pages.picture, style)
@@ -39,17 +44,20 @@ pub fn render_start(pages: &Pages, style: &Style) -> String {
 }
 
 fn head(pages: &Pages, style: &Style) -> String {
-    if pages.wss_by_window_s.is_empty() {
-        return "nothing was looked at\n".into();
+    if pages.wss_by_window_s.is_empty() && pages.trace.is_none() {
+        return NOTHING.to_owned() + "\n";
     }
     let command = style.shorten(&style.safe(&pages.command), 60);
-    let sentence = format!("{} {command}", sentence(pages));
+    let colon = if pages.trace.is_some() { ":" } else { "" };
+    let sentence = format!("{}{colon} {command}", sentence(pages));
     style.paint(&fold(&style.safe(&sentence), style.columns()).join("\n"), Tone::Strong) + "\n"
 }
 
-/// How much of what is resident is touched, for the terminal and the page.
+/// How much of what is resident is touched, or how much a trace touches, for the terminal and the page.
 pub(crate) fn sentence(pages: &Pages) -> String {
-    let Some(longest) = pages.wss_by_window_s.last() else { return "nothing was looked at".into() };
+    let Some(longest) = pages.wss_by_window_s.last() else {
+        return trace::sentence(pages).unwrap_or_else(|| NOTHING.into());
+    };
     let rss = pages.windows.last().map_or(0, |window| window.rss_bytes);
     let share = if rss > 0 { longest.median_bytes as f64 / rss as f64 } else { 0.0 };
     let processes = pages.windows.iter().map(|window| window.processes).max().unwrap_or(1);
@@ -64,6 +72,16 @@ pub(crate) fn sentence(pages: &Pages) -> String {
 }
 
 pub(crate) fn lines(pages: &Pages) -> Vec<Line> {
+    let mut lines = match &pages.trace {
+        Some(accesses) => trace::lines(pages, accesses),
+        None => looked(pages),
+    };
+    let note = |note: &String| Line { tone: Tone::Warn, ..Line::new("note", note.clone()) };
+    lines.extend(pages.notes.iter().map(note));
+    lines
+}
+
+fn looked(pages: &Pages) -> Vec<Line> {
     let mut lines = vec![Line::new("seen", way(pages)), Line::new("covers", covers(pages))];
     lines.extend(pages.injects.clone().map(|what| Line::new("inside", what)));
     lines.extend(bounds_of_tree(pages));
@@ -73,8 +91,6 @@ pub(crate) fn lines(pages: &Pages) -> Vec<Line> {
     lines.extend(pages.cold.iter().map(|cold| Line::new("cold", cold_words(cold))));
     lines.push(Line::new("cost", cost(pages)));
     lines.extend(pages.disturbs.iter().map(|what| Line::new("disturbs", what.clone())));
-    let note = |note: &String| Line { tone: Tone::Warn, ..Line::new("note", note.clone()) };
-    lines.extend(pages.notes.iter().map(note));
     lines
 }
 

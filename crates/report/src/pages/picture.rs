@@ -1,12 +1,14 @@
-//! The heat map as a picture, with axes and the names of rows: SVG, and PNG with whole pixels for each cell.
+//! The heat map as a picture, with axes and the names of rows: SVG, and PNG with whole pixels for each cell. A trace has no map:
+//! its picture is the curve of misses.
 
 use std::fmt::Write as _;
 
 use nilometer_analysis::pages::model::{Pages, Picture, PictureRow};
 use resvg::tiny_skia::ColorU8;
 
-use crate::scene::png;
+use crate::plot;
 pub use crate::scene::png::Error;
+use crate::scene::{Scene, Theme, png, svg};
 use crate::text;
 
 /// Small maps are drawn larger, in whole pixels.
@@ -23,6 +25,9 @@ const SHADES: u8 = 16;
 
 /// The map with axes and names around it; each of its cells is some whole pixels.
 pub fn render_png(pages: &Pages) -> Result<Vec<u8>, Error> {
+    if let Some(curve) = curve(pages) {
+        return png::render(&curve, Theme::Light, 1.0);
+    }
     let (columns, rows) = (pages.picture.times_s.len(), pages.picture.rows.len());
     if columns == 0 || rows == 0 {
         return Err(Error::Drawing("nothing was looked at".into()));
@@ -39,6 +44,10 @@ pub fn render_png(pages: &Pages) -> Result<Vec<u8>, Error> {
         }
     }
     png::encode(&pixels)
+}
+
+fn curve(pages: &Pages) -> Option<Scene> {
+    pages.trace.and_then(|_| plot::misses(pages, plot::SIZE))
 }
 
 /// The size of the map itself.
@@ -77,6 +86,9 @@ fn color(level: Option<u8>) -> [u8; 3] {
 }
 
 pub fn render_svg(pages: &Pages) -> String {
+    if let Some(curve) = curve(pages) {
+        return svg::render(&curve, Theme::Light);
+    }
     let picture = &pages.picture;
     let map = Map { width: GOOD_WIDTH, height: GOOD_HEIGHT };
     let columns = picture.times_s.len().max(1);

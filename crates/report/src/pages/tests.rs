@@ -5,11 +5,12 @@ use nilometer_analysis::pages::model::Pages;
 use nilometer_analysis::pages::{Sees, Unit};
 
 use resvg::tiny_skia::Pixmap;
+use serde_json::Value;
 
 use super::{json, picture, render, render_start};
 use crate::Style;
 
-const STYLE: Style = Style { width: 100, color: false, unicode: true };
+const STYLE: Style = Style { width: 100, color: false, unicode: true, whole: false };
 
 /// A cell of which all is touched.
 const HOT: (u8, u8, u8) = (150, 10, 30);
@@ -29,6 +30,66 @@ fn example() -> Pages {
     let bad = Builder::read(&mut lines.as_bytes(), &mut builder).unwrap();
     assert_eq!(bad, 0);
     builder.finish()
+}
+
+/// Three laps over three pages, and one access over a border.
+fn trace(sampled: bool) -> Pages {
+    let (share, error) = if sampled { (0.25, "0.0123") } else { (1.0, "null") };
+    let lines = format!(
+        r#"{{"about":{{"version":1,"pid":7,"command":"./laps","backend":"lackey","why":"imported","sees":"RW","unit":"page","unit_bytes":4096,"exact":{},"page_bytes":4096}}}}
+{{"distances":{{"unit_bytes":4096,"touches":10000,"cold":3,"counts":[[1,9990],[3,7]],"followed":3,"share":{share},"error":{error},"accesses":{{"loads":9000,"stores":990,"modifies":9,"crossing":1,"instructions":55555}}}}}}
+{{"end":{{"why":"imported"}}}}
+"#,
+        !sampled
+    );
+    let mut builder = Builder::default();
+    assert_eq!(Builder::read(&mut lines.as_bytes(), &mut builder).unwrap(), 0);
+    builder.finish()
+}
+
+#[test]
+fn a_trace_has_a_histogram_and_one_curve() {
+    let unfolded = |pages: &Pages| render(pages, &STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
+    let screen = unfolded(&trace(false));
+    for words in [
+        "10,000 touches of 12.0 KiB (3 pages of 4.00 KiB): ./laps",
+        "9,000 loads, 990 stores, 9 that do both; 1 lies in two pages or more",
+        "55,555 fetches of instructions: code, not data",
+        "exact: < 0.1 % (3) of the touches were first ones, half of the others within 4.00 KiB",
+        "with 8.00 KiB resident, 0.1 % (10) of the touches would miss",
+        "with 16.0 KiB resident, < 0.1 % (3) of the touches would miss",
+        " 10 0.1 % 9,990 4.00 KiB",
+        " 3 < 0.1 % 7 16.0 KiB",
+    ] {
+        assert!(screen.contains(words), "{words}\n{screen}");
+    }
+    assert!(!screen.contains("stood still") && !screen.contains("owner"), "{screen}");
+    let sampled = unfolded(&trace(true));
+    assert!(sampled.contains("10,000 touches of about 12.0 KiB (about 3 pages"), "{sampled}");
+    assert!(sampled.contains("sampled (25 % of the pages, ± 1.2 % of the touches as its two halves differ)"));
+}
+
+#[test]
+fn the_document_of_a_trace_keeps_the_contract() {
+    for (sampled, how, error) in [(false, "exact", Value::Null), (true, "sampled", 0.0123.into())] {
+        let document = json::document(&trace(sampled));
+        assert_eq!(breaches(&document), Vec::<String>::new(), "{document:#}");
+        let reuse = &document["reuse"];
+        assert_eq!((&reuse["how"], &reuse["sampling_error"]), (&how.into(), &error));
+        assert_eq!((&reuse["lower"], &reuse["units"]), (&reuse["upper"], &3.into()));
+        let miss = |at: usize, bound: &str| reuse["bounds"][at][bound].clone();
+        assert_eq!((miss(0, "miss_low"), miss(0, "miss_high")), (0.001.into(), 0.001.into()));
+        assert_eq!(reuse["histogram"][2], serde_json::json!({"up_to_bytes": 16384, "touches": 7}));
+        assert_eq!((&document["trace"]["crossing"], &document["exact"]), (&1.into(), &(!sampled).into()));
+    }
+}
+
+#[test]
+fn the_picture_of_a_trace_is_its_curve() {
+    let svg = picture::render_svg(&trace(true));
+    assert!(svg.contains("would miss") && svg.contains("sampled (25 % of the pages"), "{svg}");
+    assert!(!svg.contains("at least"), "{svg}");
+    assert!(Pixmap::decode_png(&picture::render_png(&trace(false)).unwrap()).is_ok());
 }
 
 #[test]
@@ -56,16 +117,20 @@ fn windows_in_which_nobody_looked_for_written_pages_are_told() {
     let all = pages.windows.len();
     assert!(screen.contains(&format!("a window, in {} of {all} windows (a test)", all - 1)), "{screen}");
     assert!(screen.contains(" ? "), "unknown, not nothing: {screen}");
-    assert_eq!(json::document(&pages)["windows"][1]["written_bytes"], serde_json::Value::Null);
+    assert_eq!(json::document(&pages)["windows"][1]["written_bytes"], Value::Null);
+}
+
+fn breaches(document: &Value) -> Vec<String> {
+    let schema: Value = serde_json::from_str(json::SCHEMA).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    validator.iter_errors(document).map(|error| error.to_string()).collect()
 }
 
 #[test]
 fn the_document_keeps_its_contract() {
     let document = json::document(&example());
-    let schema: serde_json::Value = serde_json::from_str(json::SCHEMA).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let errors: Vec<String> = validator.iter_errors(&document).map(|error| error.to_string()).collect();
-    assert_eq!(errors, Vec::<String>::new(), "{document:#}");
+    assert_eq!(breaches(&document), Vec::<String>::new(), "{document:#}");
+    assert_eq!((&document["reuse"]["how"], &document["trace"]), (&"bounds".into(), &Value::Null));
     assert_eq!(document["windows"][0]["wss_bytes"], 96 * 4096);
     assert_eq!(document["windows"][0]["written_bytes"], 3 * 4096);
     assert_eq!(document["reuse"]["cold_share"], 2.0 / 6.0);

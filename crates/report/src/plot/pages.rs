@@ -1,13 +1,14 @@
 //! Touched memory: the working set against what is resident, what a smaller memory would miss, and maps with named rows.
 
 use nilometer_analysis::pages::curve::Point;
-use nilometer_analysis::pages::model::{Pages, Picture, PictureRow};
+use nilometer_analysis::pages::model::{How, Pages, Picture, PictureRow};
 use nilometer_analysis::rank::Job;
 use nilometer_analysis::rank::strip::Strip;
 
 use super::Size;
 use super::axis::Unit;
 use super::frame::{Frame, Span};
+use crate::pages::trace;
 use crate::scene::{Anchor, Ink, NORMAL, SMALL, Scene, fitted};
 use crate::text;
 
@@ -36,8 +37,8 @@ pub fn working_set(pages: &Pages, size: Size) -> Option<Scene> {
     Some(frame.scene)
 }
 
-/// With so much memory, least recently used out first, this share of touches would miss: between two bounds, because the
-/// order of touches within a window is not known.
+/// With so much memory, least recently used out first, this share of touches would miss: between two bounds where the
+/// order of touches within a window is not known, one curve of a trace.
 pub fn misses(pages: &Pages, size: Size) -> Option<Scene> {
     let reuse = pages.reuse.as_ref()?;
     let ends = |points: &[Point]| Some((points.first()?.distance_bytes, points.last()?.distance_bytes));
@@ -50,12 +51,14 @@ pub fn misses(pages: &Pages, size: Size) -> Option<Scene> {
     let mut frame = Frame::new(title, size, x, Span::new(0.0, 1.0, Unit::Share));
     frame.axes();
     let at_most = stairs(&frame, &reuse.upper, log);
-    let at_least = stairs(&frame, &reuse.lower, log);
-    let mut between = at_most.clone();
-    between.extend(at_least.iter().rev());
-    frame.scene.area(between, Ink::Band(0));
+    if reuse.how == How::Bounds {
+        let at_least = stairs(&frame, &reuse.lower, log);
+        let mut between = at_most.clone();
+        between.extend(at_least.iter().rev());
+        frame.scene.area(between, Ink::Band(0));
+        frame.scene.line(at_least, Ink::Series(2), 1.5);
+    }
     frame.scene.line(at_most, Ink::Series(0), 1.5);
-    frame.scene.line(at_least, Ink::Series(2), 1.5);
     if resident > 0 {
         let x = frame.at_x(log(resident));
         let (top, bottom) = (frame.at_y(1.0), frame.at_y(0.0));
@@ -63,9 +66,11 @@ pub fn misses(pages: &Pages, size: Size) -> Option<Scene> {
         let name = format!("resident {}", text::bytes(resident));
         frame.scene.text((x - 6.0, top + 24.0), &name, Anchor::End, Ink::Flag);
     }
+    let how = if reuse.how == How::Bounds { "at most".into() } else { trace::how(reuse) };
     let cold =
-        format!("at most (the first touch of a page, {}, always misses)", text::percent(reuse.cold_share));
-    frame.legend(&[(cold, Ink::Series(0)), ("at least".into(), Ink::Series(2))]);
+        format!("{how} (the first touch of a page, {}, always misses)", trace::percent(reuse.cold_share));
+    let at_least = (reuse.how == How::Bounds).then(|| ("at least".into(), Ink::Series(2)));
+    frame.legend(&[(cold, Ink::Series(0))].into_iter().chain(at_least).collect::<Vec<_>>());
     Some(frame.scene)
 }
 
@@ -193,6 +198,19 @@ mod tests {
         );
         let drawn = crate::scene::svg::render(&scene, crate::scene::Theme::Light);
         assert!(drawn.contains("resident 256 KiB") && drawn.contains("25 %"), "{drawn}");
+    }
+
+    #[test]
+    fn a_trace_has_one_curve() {
+        let mut pages = pages();
+        pages.reuse.as_mut().unwrap().how = How::Exact;
+        let scene = misses(&pages, (960.0, 300.0)).unwrap();
+        let is_of =
+            |shape: &Shape, series| matches!(shape, Shape::Line { ink, .. } if *ink == Ink::Series(series));
+        assert!(scene.shapes.iter().any(|shape| is_of(shape, 0)));
+        assert!(!scene.shapes.iter().any(|shape| is_of(shape, 2)));
+        let drawn = crate::scene::svg::render(&scene, crate::scene::Theme::Light);
+        assert!(drawn.contains("exact (the first touch") && !drawn.contains("at least"), "{drawn}");
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn flat(count: u64) -> Vec<Ranked> {
     (0..count).map(|n| ranked(n, GrowthClass::Flat, n as f64 * 0.015)).collect()
 }
 
-const STYLE: Style = Style { width: 100, color: false, unicode: true };
+const STYLE: Style = Style { width: 100, color: false, unicode: true, whole: false };
 
 #[test]
 fn the_first_sentence_names_the_rank_that_grows() {

@@ -5,9 +5,12 @@ pub(crate) mod part;
 
 pub use document::{SCHEMA, json};
 
+use std::path::Path;
+
 use nilometer_analysis::fit::{FARTHEST, Prediction};
 use nilometer_analysis::metric::{self, Unit};
 use nilometer_analysis::sweep::model::{Asked, At, Found, Group, MetricLaw, PointRun, Sweep};
+use nilometer_analysis::sweep::outcome::Outcome;
 use nilometer_analysis::sweep::space::Point;
 
 use crate::figure;
@@ -48,9 +51,22 @@ fn headline(sweep: &Sweep) -> String {
     format!("nilo sweep: {} · {runs}{planned}", text::escape(&sweep.command.join(" ")))
 }
 
+/// What works next: the rest of it, its laws, or the first run that did not end well.
 fn next_command(sweep: &Sweep) -> String {
-    let first = sweep.varying.first().map_or("NAME", String::as_str);
-    format!("nilo sweep {} --predict {first}=…", sweep.saved)
+    let unfinished = |group: &Group| group.found.as_ref().is_some_and(|found| found.unfinished);
+    if sweep.runs.is_empty() || sweep.runs.len() < sweep.planned || sweep.groups.iter().any(unfinished) {
+        return format!("nilo sweep {} --resume", sweep.saved);
+    }
+    let has_law = sweep.groups.iter().any(|group| !group.laws.is_empty());
+    match (sweep.varying.first(), sweep.runs.iter().find(|run| !run.outcome.ran()).or(sweep.runs.first())) {
+        (Some(name), _) if has_law => format!("nilo sweep {} --predict {name}=…", sweep.saved),
+        // Its own words say why; they are beside its recording.
+        (_, Some(run)) if run.outcome == Outcome::Failed => {
+            format!("tail {}", Path::new(&run.saved).with_extension("out").display())
+        }
+        (_, Some(run)) => format!("nilo report {}", run.saved),
+        (_, None) => format!("nilo sweep {}", sweep.saved),
+    }
 }
 
 /// The columns beside the parameters: the figure that was asked for, then the usual ones.

@@ -4,7 +4,7 @@ use super::*;
 use crate::scene::{Theme, svg};
 
 fn rules() -> nilometer_rules::TagRules {
-    nilometer_rules::TagRules::mxnet_seed().unwrap()
+    nilometer_rules::TagRules::mxnet_profiler().unwrap()
 }
 
 fn tagged(name: &str) -> Tagged {
@@ -14,7 +14,7 @@ fn tagged(name: &str) -> Tagged {
     build(name, entries.chain([Entry { tag: "(odd).", key: None, bytes: 1 << 20, count: 2 }]), &rules())
 }
 
-const PLAIN: Style = Style { width: 100, color: false, unicode: true };
+const PLAIN: Style = Style { width: 100, color: false, unicode: true, whole: false };
 
 #[test]
 fn the_screen_has_the_totals_and_what_no_rule_knows() {

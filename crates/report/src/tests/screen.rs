@@ -1,8 +1,10 @@
+use nilometer_analysis::model::GrowthClass;
+
 use super::example::{killed, leaking};
 use crate::{Style, term};
 
 fn plain(width: usize) -> Style {
-    Style { width, color: false, unicode: true }
+    Style { width, color: false, unicode: true, whole: false }
 }
 
 #[test]
@@ -78,6 +80,31 @@ fn verdict_of_a_killed_run_at_80_columns() {
 }
 
 #[test]
+fn a_peak_that_the_maps_did_not_see_is_no_full_account() {
+    let mut run = leaking();
+    let made_of = run.made_of.as_mut().unwrap();
+    (made_of.from_peak_s, made_of.residual_bytes) = (-0.1, 3 << 30);
+    let screen = term::verdict(&run, &plain(200));
+    assert!(screen.contains("residual +3.00 GiB (it rose too fast to be read at the peak)"), "{screen}");
+}
+
+#[test]
+fn what_is_flat_has_a_bound_or_none_but_never_nothing() {
+    let told = |low: f64, high: f64| {
+        let mut run = leaking();
+        run.growth.class = GrowthClass::Flat;
+        run.growth.bytes = Some(f64::midpoint(low, high));
+        (run.growth.low_bytes, run.growth.high_bytes) = (Some(low), Some(high));
+        let screen = term::verdict(&run, &plain(100));
+        screen.lines().find_map(|line| line.strip_prefix(" growth   ").map(str::to_owned)).unwrap_or_default()
+    };
+    assert_eq!(told(0.0, 0.0), "flat: it did not move since step 20");
+    assert_eq!(told(-0.2, 0.3), "flat: below 1 B/step since step 20");
+    assert_eq!(told(-2_048.0, 1_024.0), "flat: below 2.00 KiB/step since step 20");
+    assert!(told(-4_096.0, -2_048.0).starts_with("none: it falls, -3.00 KiB/step ± 1.00"));
+}
+
+#[test]
 fn one_line_says_the_most_important() {
     insta::assert_snapshot!(term::line(&leaking()), @r"
     nilo: python3 train.py · exit 0 · 3 m 12 s · peak 6.41 GiB of 8.00 GiB · grows +1.80 MiB/step · train.1115-0312.4711.nilo
@@ -91,6 +118,6 @@ fn report_at_80_columns() {
 
 #[test]
 fn report_in_ascii_at_60_columns() {
-    let style = Style { width: 60, color: false, unicode: false };
+    let style = Style { width: 60, color: false, unicode: false, whole: false };
     insta::assert_snapshot!(term::report(&leaking(), &style));
 }

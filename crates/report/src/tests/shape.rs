@@ -15,7 +15,7 @@ fn uncoloured(text: &str) -> String {
 fn lines_fit_every_width() {
     for width in 40..=200 {
         for unicode in [true, false] {
-            let style = Style { width, color: true, unicode };
+            let style = Style { width, color: true, unicode, whole: false };
             for run in [leaking(), killed()] {
                 let text = uncoloured(&term::report(&run, &style));
                 let widest = text.lines().map(UnicodeWidthStr::width).max();
@@ -32,7 +32,7 @@ fn hostile_names_send_no_escape_sequence() {
     run.processes[0].role = "\x1b[2J".into();
     run.limit.as_mut().unwrap().source = "a\u{9b}31m\nb".into();
     run.saved = Some("\u{202e}x".into());
-    let style = Style { width: 80, color: true, unicode: true };
+    let style = Style { width: 80, color: true, unicode: true, whole: false };
     for text in [term::report(&run, &style), term::line(&run)] {
         let text = uncoloured(&text);
         assert!(text.chars().all(|c| c == '\n' || !c.is_control()) && !text.contains('\u{202e}'), "{text:?}");
@@ -41,7 +41,7 @@ fn hostile_names_send_no_escape_sequence() {
 
 #[test]
 fn only_commands_that_exist_are_named() {
-    let text = term::report(&leaking(), &Style { width: 100, color: false, unicode: true });
+    let text = term::report(&leaking(), &Style { width: 100, color: false, unicode: true, whole: false });
     for verb in ["nilo where", "nilo heap", "--html"] {
         assert!(!text.contains(verb), "{verb}");
     }
@@ -104,7 +104,7 @@ proptest! {
         run.curve.tree_high.points[5].max = bytes;
         run.curve.tree_high.points[6].at_s = at;
         run.growth.limit_at_step = Some(bytes);
-        let text = term::report(&run, &Style { width, color: false, unicode: true });
+        let text = term::report(&run, &Style { width, color: false, unicode: true, whole: false });
         prop_assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
     }
 }

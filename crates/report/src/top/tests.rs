@@ -90,7 +90,7 @@ fn frame_with(content: &Content<'_>, state: &State, (width, height): (u16, u16),
 }
 
 fn frame(content: &Content<'_>, state: &State, size: (u16, u16)) -> String {
-    frame_with(content, state, size, Style { width: 0, color: true, unicode: true })
+    frame_with(content, state, size, Style { width: 0, color: true, unicode: true, whole: false })
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_run_on_the_smallest_screens() {
 fn kinds_without_unicode() {
     let view = view();
     let state = State { pane: Pane::Kinds, paused: true, ..State::default() };
-    let style = Style { width: 0, color: false, unicode: false };
+    let style = Style { width: 0, color: false, unicode: false, whole: false };
     let shown = frame_with(&Content::Run(&view), &state, (80, 20), style);
     assert!(shown.is_ascii(), "{shown}");
     insta::assert_snapshot!(shown);

@@ -9,8 +9,8 @@ use super::map::Map;
 use crate::book::{Frame, special};
 use crate::definition::{self, Raw};
 use crate::layout::{
-    BOOK_FILE, BOOK_MAGIC, BookHeader, DEFINITION_SEGMENTS, NODE_BITS, NODE_SEGMENTS, Node, PAGE, SEGMENT,
-    VERSION,
+    BOOK_FILE, BOOK_MAGIC, BookHeader, DEFINITION_DIRECTORY, DEFINITION_SEGMENTS, NODE_BITS, NODE_DIRECTORY,
+    NODE_SEGMENTS, Node, PAGE, SEGMENT, VERSION,
 };
 
 /// The book of a family of processes.
@@ -56,7 +56,7 @@ impl Book {
         Ok((header.nodes.load(Relaxed), header.used_bytes.load(Relaxed)))
     }
 
-    /// Forked children that could not report to anybody.
+    /// Forked children that could not connect to the recorder.
     pub fn unheard(&self) -> u64 {
         self.header().map_or(0, |header| header.unheard.load(Relaxed))
     }
@@ -64,7 +64,7 @@ impl Book {
     /// One node: its frame and the number of its caller.
     pub fn node(&self, number: u32) -> Option<(Frame, u32)> {
         let segment = (number >> NODE_BITS) as usize;
-        let start = self.segment(PAGE, NODE_SEGMENTS, segment)?;
+        let start = self.segment(NODE_DIRECTORY, NODE_SEGMENTS, segment)?;
         let index = u64::from(number & ((1 << NODE_BITS) - 1));
         let node = self.map.at::<Node>(start + index * size_of::<Node>() as u64)?;
         let parent = node.parent.load(Acquire);
@@ -93,26 +93,19 @@ impl Book {
     }
 
     /// Hands each definition written so far to `sink`.
-    pub fn definitions(&self, mut sink: impl FnMut(&Raw<'_>)) {
-        let mut buffer = Vec::new();
-        for index in 0..DEFINITION_SEGMENTS {
-            let directory = PAGE + (NODE_SEGMENTS * 4) as u64;
-            let Some(start) = self.segment(directory, DEFINITION_SEGMENTS, index) else { continue };
-            buffer.clear();
-            self.map.copy(start, SEGMENT, &mut buffer);
-            definition::all(&buffer).for_each(|raw| sink(&raw));
-        }
+    pub fn definitions(&self, sink: impl FnMut(&Raw<'_>)) {
+        self.definitions_from(&mut 0, sink);
     }
 
     /// Hands over the definitions from a place on, and moves it on. Those that somebody is still writing are passed.
     pub fn definitions_from(&self, place: &mut u64, mut sink: impl FnMut(&Raw<'_>)) {
-        let end = self.header().map_or(0, |header| header.definitions.load(Acquire));
-        let directory = PAGE + (NODE_SEGMENTS * 4) as u64;
+        let written = self.header().map_or(0, |header| header.definitions.load(Acquire));
+        let end = written.min(DEFINITION_SEGMENTS as u64 * SEGMENT); // a target may have written anything
         let mut buffer = Vec::new();
         while *place < end {
             let index = (*place / SEGMENT) as usize;
             let upto = end.min((*place / SEGMENT + 1) * SEGMENT);
-            if let Some(start) = self.segment(directory, DEFINITION_SEGMENTS, index) {
+            if let Some(start) = self.segment(DEFINITION_DIRECTORY, DEFINITION_SEGMENTS, index) {
                 buffer.clear();
                 self.map.copy(start + *place % SEGMENT, upto - *place, &mut buffer);
                 definition::all(&buffer).for_each(|raw| sink(&raw));
@@ -126,5 +119,53 @@ impl Book {
         let entry = (index < count).then_some(directory + index as u64 * 4)?;
         let start = u64::from(self.map.at::<AtomicU32>(entry)?.load(Acquire)) * PAGE;
         (start != 0 && start + SEGMENT <= BOOK_FILE).then_some(start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::{c_char, c_int, c_uint};
+    use std::os::fd::{AsRawFd as _, FromRawFd as _};
+    use std::os::unix::fs::FileExt as _;
+
+    use super::*;
+
+    unsafe extern "C" {
+        fn memfd_create(name: *const c_char, flags: c_uint) -> c_int;
+        fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
+    }
+
+    /// A sealed file of a book's size whose header says so many bytes of definitions.
+    fn book(definitions: u64, segment: u64, bytes: &[u8]) -> Book {
+        const ALLOW_SEALING: c_uint = 2;
+        const ADD_SEALS: c_int = 1033;
+        const SHRINK: c_int = 2;
+        // SAFETY: a fresh descriptor, owned by the file from here on.
+        let file = unsafe { File::from_raw_fd(memfd_create(c"book".as_ptr(), ALLOW_SEALING)) };
+        file.set_len(BOOK_FILE).unwrap();
+        let put = |at: usize, bytes: &[u8]| file.write_all_at(bytes, at as u64).unwrap();
+        put(std::mem::offset_of!(BookHeader, magic), &BOOK_MAGIC.to_le_bytes());
+        put(std::mem::offset_of!(BookHeader, version), &VERSION.to_le_bytes());
+        put(std::mem::offset_of!(BookHeader, definitions), &definitions.to_le_bytes());
+        put(DEFINITION_DIRECTORY as usize, &((segment / PAGE) as u32).to_le_bytes());
+        put(segment as usize, bytes);
+        // SAFETY: a call on an open descriptor.
+        assert_eq!(unsafe { fcntl(file.as_raw_fd(), ADD_SEALS, SHRINK) }, 0);
+        Book::open(&file).unwrap()
+    }
+
+    #[test]
+    fn a_place_beyond_all_segments_is_not_believed() {
+        let parts: [&[u8]; 1] = [b"one"];
+        let mut bytes = [0_u64; 8];
+        // SAFETY: aligned, and longer than the definition.
+        unsafe { definition::write(bytes.as_mut_ptr().cast(), definition::Kind::Module, 7, &parts) };
+        let bytes: Vec<u8> = bytes.iter().flat_map(|word| word.to_le_bytes()).collect();
+        for definitions in [definition::length(&parts) as u64, SEGMENT, u64::MAX - 1, u64::MAX] {
+            let book = book(definitions, 1 << 20, &bytes);
+            let (mut place, mut found) = (0, Vec::new());
+            book.definitions_from(&mut place, |raw| found.push(raw.id));
+            assert_eq!((found, place), (vec![7], definitions.min(DEFINITION_SEGMENTS as u64 * SEGMENT)));
+        }
     }
 }

@@ -1,8 +1,6 @@
 //! One process: its mode, its counters, its lanes.
 
-use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::path::Path;
+use std::fs::File;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -12,8 +10,7 @@ use crate::cursor::Source;
 use crate::decode;
 use crate::event::Mode;
 use crate::layout::{
-    BOOK_NAME, CONTROL_FILE, CONTROL_MAGIC, CONTROL_NAME, Control, LANE_HEADER, LANE_SIZES, LaneHeader,
-    MAX_LANES, PAGE, VERSION,
+    CONTROL_FILE, CONTROL_MAGIC, Control, LANE_HEADER, LANE_SIZES, LaneHeader, MAX_LANES, PAGE, VERSION,
 };
 use crate::{Decoder, Event};
 
@@ -74,7 +71,7 @@ pub struct Totals {
 }
 
 impl Process {
-    /// Opens a control file that was passed over a socket or opened from `/proc/PID/fd`.
+    /// Opens a control file that was passed over a socket.
     pub fn open(control: &File) -> Result<Self, Error> {
         let map = Map::new(control, CONTROL_FILE)?;
         let process = Self { map, lanes: Vec::new(), corrupt: 0 };
@@ -83,24 +80,6 @@ impl Process {
             return Err(Error::NotOurs);
         }
         Ok(process)
-    }
-
-    /// The files of a process found below `/proc`: the control file, and the book if it is still open there.
-    pub fn files(proc_root: &Path, pid: u32) -> Result<(File, Option<File>), Error> {
-        let folder = proc_root.join(pid.to_string()).join("fd");
-        let (mut control, mut book) = (None, None);
-        for entry in fs::read_dir(folder)? {
-            let path = entry?.path();
-            let Ok(target) = fs::read_link(&path) else { continue };
-            let name = target.to_string_lossy();
-            if name.starts_with(&format!("/memfd:{CONTROL_NAME}")) {
-                control = Some(OpenOptions::new().read(true).write(true).open(&path)?);
-            } else if name.starts_with(&format!("/memfd:{BOOK_NAME}")) {
-                book = Some(OpenOptions::new().read(true).write(true).open(&path)?);
-            }
-        }
-        let control = control.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        Ok((control, book))
     }
 
     fn header(&self) -> Result<&Control, Error> {

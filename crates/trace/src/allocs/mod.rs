@@ -210,6 +210,9 @@ pub struct About {
     pub raw_bytes: u64,
     /// Events known to have happened and not recorded.
     pub lost_events: u64,
+    /// Processes that could not report: nothing they did is in any sum.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unheard_processes: u64,
     /// Frees of blocks that were never told: from before the recording, or of a lost event.
     pub unknown_frees: u64,
     /// Marked steps seen, and those at which `series` has values (evenly spaced: a multiple of `step_stride`).
@@ -243,6 +246,17 @@ pub struct About {
     pub event_bytes: Option<u64>,
     /// Sentences about what is doubtful.
     pub notes: Vec<String>,
+}
+
+/// How a note begins that tells of a switch; the level follows.
+pub const SWITCHED: &str = "switched to ";
+
+impl About {
+    /// It waited to be switched on and nobody did: that nothing was seen says nothing.
+    pub fn was_never_on(&self) -> bool {
+        let on = |note: &String| note.strip_prefix(SWITCHED).is_some_and(|level| !level.starts_with("off"));
+        self.mode == "later" && !self.notes.iter().any(on)
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

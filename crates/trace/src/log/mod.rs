@@ -6,8 +6,8 @@
 //! for fatal signals between folios); the slot of the tick before stays whole.
 //!
 //! Order in the file: a record that says what ticks mean (columns, processes) or what happened closes the
-//! open block first, so it stands before the ticks that follow it. [`Record::Shares`], [`Record::Kinds`],
-//! [`Record::HeapTable`], [`Record::Ledger`] and [`Record::Mark`] may be frequent and do not: their place is given by their time stamps.
+//! open block first, so it stands before the ticks that follow it. Those that may be frequent do not: their place is
+//! given by their time stamps (`Record::is_placed_by_time`).
 //!
 //! A disk that refuses: the log is cut back to its last whole frame and the frame waits in a bounded backlog,
 //! tried again before each later write. What does not fit the backlog is dropped, counted, and told by an
@@ -166,7 +166,7 @@ impl LogWriter {
             self.last_ns = self.last_ns.max(at_ns);
         }
         // If the block could not be stored, the record must still be tried: the backlog keeps their order.
-        let closed = if ordered_by_place(record) { self.close_block() } else { Ok(()) };
+        let closed = if record.is_placed_by_time() { Ok(()) } else { self.close_block() };
         let one = Dropped { ticks: 0, records: 1 };
         if let Err(error) = rare::encode(&mut self.frame, record) {
             self.drop_and_tell(one, &error.to_string());
@@ -310,13 +310,6 @@ impl LogWriter {
             _ => Ok(()),
         }
     }
-}
-
-fn ordered_by_place(record: &Record) -> bool {
-    !matches!(
-        record,
-        Record::Shares(_) | Record::Kinds(_) | Record::Mark(_) | Record::HeapTable(_) | Record::Ledger(_)
-    )
 }
 
 fn create_new(directory: &Path, name: &str) -> Result<File, Error> {

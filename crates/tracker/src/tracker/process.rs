@@ -303,21 +303,22 @@ pub fn reborn() -> bool {
     let (mode, parent) = unsafe { ((*before).mode.load(Relaxed), (*before).pid.load(Relaxed)) };
     CONTROL_FD.close();
     thread::forget_lanes();
-    let told = dial().is_some_and(|socket| {
+    let told = dial().map(|socket| {
         let ticks = FORK_TICKS.swap(0, Relaxed);
         let told = open_control(parent).is_some() && introduce(socket, ticks);
         sys::close(socket);
         told
     });
+    if told.is_none() {
+        count_unheard(); // who connected and said nothing is counted by the recorder
+    }
+    let told = told.unwrap_or(false);
     if told {
         thread::set_up();
         python::tell_version();
         control().mode.store(mode, Release);
     } else {
         give_up();
-        if let Some(header) = BOOK.header() {
-            header.unheard.fetch_add(1, Relaxed);
-        }
     }
     let mark = MARK.load(Acquire);
     if !mark.is_null() {
@@ -326,6 +327,13 @@ pub fn reborn() -> bool {
     }
     REBIRTH.store(0, Release);
     told
+}
+
+/// In the book, which the family shares: somebody else of it is heard.
+fn count_unheard() {
+    if let Some(header) = BOOK.header() {
+        header.unheard.fetch_add(1, Relaxed);
+    }
 }
 
 /// How long a thread may wait for the recorder.
@@ -340,7 +348,7 @@ pub fn taken_bytes() -> u64 {
     control.used_bytes.load(Relaxed) + control.counters.private_bytes.load(Relaxed) + book
 }
 
-/// Bytes that the rings may still take.
+/// Bytes that the rings may take in all.
 pub fn ring_budget() -> u64 {
     RING_BUDGET.load(Relaxed)
 }

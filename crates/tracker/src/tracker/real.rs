@@ -132,7 +132,7 @@ unsafe impl Sync for Arena {}
 static BYTES: Arena = Arena(UnsafeCell::new([0; ARENA]));
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// A zeroed block for `dlsym` and what runs before it is done. Never given back.
+/// A zeroed block for what runs before the functions are found. Never given back.
 #[cold]
 fn early(bytes: usize) -> *mut c_void {
     let Some(size) = bytes.checked_add(PREFIX + 15) else { return null_mut() };

@@ -94,21 +94,17 @@ pub fn is_told(mode: Mode, block: *mut c_void) -> bool {
 /// Before the real call: once it is freed, another thread may get the block and say so first.
 #[inline(always)]
 pub fn freeing(hold: &Hold, mode: Mode, block: *mut c_void) -> bool {
-    if block.is_null() {
-        return false;
-    }
-    if mode.level() == Level::Sampled && !sample::known(block as u64) && !mode.has(Mode::ALL_FREES) {
-        return false;
-    }
-    hold.record();
-    thread::with(hold.tls(), |thread| thread.write(|encoder, out| encoder.free(out, block as u64)));
-    hold.call();
-    true
+    tell_free(hold, mode, block, |thread| thread.write(|encoder, out| encoder.free(out, block as u64)))
 }
 
 /// As [`freeing`], for Python's allocator.
 #[inline(always)]
 pub fn freeing_python(hold: &Hold, mode: Mode, block: *mut c_void) -> bool {
+    tell_free(hold, mode, block, |thread| thread.write_python(|encoder, out| encoder.free(out, block as u64)))
+}
+
+#[inline(always)]
+fn tell_free(hold: &Hold, mode: Mode, block: *mut c_void, write: impl FnOnce(&mut Thread)) -> bool {
     if block.is_null() {
         return false;
     }
@@ -116,7 +112,7 @@ pub fn freeing_python(hold: &Hold, mode: Mode, block: *mut c_void) -> bool {
         return false;
     }
     hold.record();
-    thread::with(hold.tls(), |thread| thread.write_python(|encoder, out| encoder.free(out, block as u64)));
+    thread::with(hold.tls(), write);
     hold.call();
     true
 }

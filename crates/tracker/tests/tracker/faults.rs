@@ -1,7 +1,7 @@
 //! Ends and refusals: killed targets, killed recorders, no memory, nobody there.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use nilometer_ring::layout::degraded;
 use nilometer_ring::reader::Stack;
 
 use super::hazards::number_after;
-use super::session::{Reaper, Session, describe, program};
+use super::session::{Reaper, Session, Told, describe, program};
 
 fn counter(path: &Path) -> u64 {
     let mut bytes = [0; 8];
@@ -402,4 +402,45 @@ fn a_mode_can_be_switched_while_the_program_runs() {
     assert!(child.wait().unwrap().success());
     let heard = session.finish();
     assert_eq!(heard.only().totals.corrupt_lanes, 0);
+}
+
+/// Blocks that live of each turn of `switch.c`.
+fn live_by_turn(told: &Told) -> Vec<usize> {
+    (0..8).map(|turn| told.live_of(1000 + 96 * turn)).collect()
+}
+
+#[test]
+fn no_block_is_missed_when_the_mode_is_switched_under_threads_that_allocate() {
+    use Level::{All, Deep, Sampled};
+    let fewer = |level| Mode::new(level).with(Mode::ALL_FREES);
+    let switches =
+        [Mode::new(All), fewer(Sampled), Mode::new(Deep), fewer(All), fewer(Sampled), Mode::new(All)];
+    let session = Session::new();
+    // A sample in each byte: every block is drawn, and none for its size alone.
+    let settings = "mode=sampled,mean=1,exact=1099511627776,wait=60000";
+    let mut command = session.command(program("switch.c"), settings);
+    let mut child = Reaper(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut orders = child.0.stdin.take().unwrap();
+    let mut answers = BufReader::new(child.0.stdout.take().unwrap());
+    session.until(|heard| heard.processes.len() == 1);
+    let mut truth = Vec::new();
+    for mode in [None].into_iter().chain(switches.map(Some)) {
+        if let Some(mode) = mode {
+            session.switch(mode);
+            session.until(|heard| heard.only().mode == mode.0);
+        }
+        orders.write_all(b"\n").unwrap();
+        let mut line = String::new();
+        answers.read_line(&mut line).unwrap();
+        truth = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        session.until(|heard| live_by_turn(heard.only()) == truth);
+    }
+    drop(orders);
+    assert!(child.0.wait().unwrap().success());
+    let heard = session.finish();
+    let told = heard.only();
+    assert_eq!(live_by_turn(told), truth);
+    assert!(truth[6] == 1600 && truth.iter().sum::<usize>() > 1600, "{truth:?}");
+    assert_eq!((told.live_of(5008), told.unknown_frees()), (0, 0), "{:?}", told.oddities());
+    assert_eq!((told.totals.lost, told.totals.corrupt_lanes, told.gap), (0, 0, 0));
 }

@@ -1,7 +1,8 @@
 //! Python stacks and Python's allocator, in every interpreter that is installed.
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use nilometer_ring::Event;
 use nilometer_ring::book::Frame;
@@ -10,7 +11,7 @@ use nilometer_ring::event::{Level, Mode, Source};
 use nilometer_ring::layout::degraded;
 use nilometer_ring::lines::line_of;
 
-use super::session::{Heard, Session, Told, describe};
+use super::session::{Block, Heard, Reaper, Session, Told, describe};
 
 /// An interpreter and how it is started.
 struct Python {
@@ -265,21 +266,53 @@ fn deep_mode_can_be_switched_on_late() {
     let mut command = python.command(&session, "mode=later");
     let code = "import sys\nprint('ready', flush=True)\nsys.stdin.readline()\nimport _ctypes\n\
                 kept = [(n, n, n, n, n, n, n, n) for n in range(5000)]\n";
-    let mut child = command
-        .args(["-S", "-c", code])
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        command.args(["-S", "-c", code]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut ready = [0; 6];
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
     session.until(|heard| heard.processes.len() == 1);
     session.switch(Mode::new(Level::Deep));
     session.until(|heard| Mode(heard.only().mode).level() == Level::Deep);
-    std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\n").unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     assert!(child.wait().unwrap().success());
     let heard = session.finish();
     assert!(heard.only().python >= 5000, "{}", heard.only().python);
+}
+
+/// Tuples of thirty: too long for the interpreter's own list of free ones.
+fn live_tuples(heard: &Heard) -> usize {
+    let live = heard.only().live();
+    let is_tuple = |block: &&Block| block.source == Source::Python && (272..=296).contains(&block.bytes);
+    live.values().filter(is_tuple).count()
+}
+
+#[test]
+fn blocks_of_deep_mode_are_seen_to_end_when_it_is_lowered() {
+    let Some(python) = minors().into_iter().next() else { return };
+    let session = Session::new();
+    let code = "import sys\nkept = [(n,) * 30 for n in range(5000)]\nprint('made', flush=True)\n\
+                sys.stdin.readline()\ndel kept\nprint('gone', flush=True)\nsys.stdin.readline()\n";
+    let mut command = python.command(&session, "mode=deep");
+    command.args(["-S", "-c", code]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = Reaper(command.spawn().unwrap());
+    let mut orders = child.0.stdin.take().unwrap();
+    let mut answers = BufReader::new(child.0.stdout.take().unwrap());
+    let mut answer = || {
+        let mut line = String::new();
+        answers.read_line(&mut line).unwrap();
+        line
+    };
+    assert_eq!(answer(), "made\n");
+    session.until(|heard| live_tuples(heard) >= 5000);
+    let before = live_tuples(&session.heard());
+    let lower = Mode::new(Level::All).with(Mode::ALL_FREES);
+    session.switch(lower);
+    session.until(|heard| heard.only().mode == lower.0);
+    orders.write_all(b"\n").unwrap();
+    assert_eq!(answer(), "gone\n");
+    session.until(|heard| live_tuples(heard) <= before - 5000);
+    drop(orders);
+    assert!(child.0.wait().unwrap().success());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Stdio};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use super::Cases;
@@ -112,6 +112,12 @@ impl Hot {
             }
         }
         Ok(spans)
+    }
+
+    /// Pages told as resident, of all mappings.
+    fn resident(&self, look: &Value) -> Result<u64> {
+        let numbers: Vec<u64> = serde_json::from_value(self.process(look)?["spans"].clone())?;
+        Ok(numbers.chunks_exact(5).map(|span| span[2]).sum())
     }
 
     /// Pages told as touched, where each span is touched whole or not at all.
@@ -220,18 +226,30 @@ fn refused() -> Result<()> {
     Ok(())
 }
 
-/// Sampled: nearly all of the hot part, little beside it.
+/// Sampled: nearly all of the hot part, and beside it no more than the region that lies across its border.
 fn damon() -> Result<()> {
     let mut hot = Hot::start(User::Root, "private")?;
     let count = PAGES / 4;
     hot.touch(count, 1, "r")?;
     let (document, looks) = hot.look_for("5s", &["--backend", "damon", "--single"])?;
     ensure!(document["exact"] == false, "it is said to be exact");
-    let last = hot.touched(looks.last().context("a look")?)?;
-    let found = last.iter().filter(|page| **page < count).count() as f64 / count as f64;
-    let wrong = last.iter().filter(|page| **page >= count).count() as f64 / count as f64;
-    if found < 0.95 || wrong > 0.15 {
-        bail!("{:.0} % found, {:.0} % false", found * 100.0, wrong * 100.0);
+    for look in &looks {
+        let seen = hot.touched(look)?;
+        let found = seen.range(..count).count() as f64 / count as f64;
+        let wrong = seen.range(count..).count() as f64 / count as f64;
+        ensure!(
+            found >= 0.95 && wrong <= 0.10,
+            "{:.0} % found, {:.0} % false: {}",
+            found * 100.0,
+            wrong * 100.0,
+            hot.outline(look)
+        );
+        let resident = hot.resident(look)?;
+        let rss = hot.process(look)?["rss_bytes"].as_u64().unwrap_or(0);
+        ensure!(
+            resident * PAGE <= rss && rss < BYTES + 8 * MIB,
+            "{resident} pages of {rss} bytes are resident"
+        );
     }
     let left = fs::read_to_string("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds")?;
     ensure!(left.trim() == "0", "a kdamond was left behind");

@@ -24,7 +24,7 @@ pub fn render(found: Option<&(String, Value)>) -> String {
     for framework in frameworks(data) {
         let _ = write!(text, "\n## {}\n\n{}", word(framework, "name"), render_framework(framework));
     }
-    let told = ["date", "machine", "commit"].map(|name| word(data, name)).join(" · ");
+    let told = ["date", "machine"].map(|name| word(data, name)).join(" · ");
     let _ = writeln!(text, "\n{told}\n\nReadings: [`bench/{folder}`](../bench/{folder}/README.md)");
     text
 }
@@ -32,7 +32,7 @@ pub fn render(found: Option<&(String, Value)>) -> String {
 /// What stands beside the readings.
 pub fn render_readme(data: &Value) -> String {
     format!(
-        "# Frameworks, {}\n\n{}, commit {}.\n\nMade by `cargo xtask test --frameworks --record`; what the rows mean: [`docs/frameworks.md`](../../docs/frameworks.md).\n\n{}",
+        "# Frameworks, {}\n\n{}, last played on commit {}.\n\nMade by `cargo xtask test --frameworks --record`; what the rows mean: [`docs/frameworks.md`](../../docs/frameworks.md).\n\n{}",
         word(data, "date"),
         word(data, "machine"),
         word(data, "commit"),
@@ -85,7 +85,8 @@ pub fn render_framework(framework: &Value) -> String {
     if let Some(reason) = framework["skipped"].as_str().or(framework["broken"].as_str()) {
         return format!("{}: **not run**: {reason}\n", word(framework, "name"));
     }
-    let mut text = format!("{}, Python {}.", word(framework, "version"), word(framework, "python"));
+    let [version, python, commit] = ["version", "python", "commit"].map(|field| word(framework, field));
+    let mut text = format!("{version}, Python {python}; played on commit {commit}.");
     for caveat in framework["caveats"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         let _ = write!(text, " {caveat}");
     }

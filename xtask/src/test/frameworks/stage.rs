@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::Framework;
+use super::{Framework, Python};
 use crate::workspace;
 
 /// A hang becomes a failure; nothing here takes a minute on an idle machine.
@@ -37,7 +37,7 @@ impl Stage {
         &self.folder
     }
 
-    pub fn play<'a>(&'a self, framework: &'a Framework, python: &'a Path) -> Result<Play<'a>> {
+    pub fn play<'a>(&'a self, framework: &'a Framework, python: &'a Python) -> Result<Play<'a>> {
         let script = workspace::root().join("xtask/src/test/frameworks/programs").join(framework.script);
         Ok(Play { stage: self, framework, python, script, place: tempfile::tempdir()? })
     }
@@ -54,7 +54,7 @@ pub fn quiet(program: &Path) -> Command {
 pub struct Play<'a> {
     stage: &'a Stage,
     framework: &'a Framework,
-    python: &'a Path,
+    python: &'a Python,
     script: PathBuf,
     place: TempDir,
 }
@@ -63,7 +63,7 @@ impl Play<'_> {
     /// `nilo WORDS… -- python SCRIPT MODE` to its end: its exit code and what the training told.
     pub fn under_nilo(&self, words: &[&str], mode: &str) -> Result<(i32, Value)> {
         let mut command = self.within(&self.stage.nilo);
-        command.args(words).arg("--").args([self.python, &self.script]).arg(mode);
+        command.args(words).arg("--").args([&self.python.program, &self.script]).arg(mode);
         let output = command.stdin(Stdio::null()).output().context("cannot start nilo")?;
         let told = merge(String::from_utf8_lossy(&output.stdout).lines());
         let code = output.status.code().context("nilo was killed")?;
@@ -91,7 +91,7 @@ impl Play<'_> {
 
     /// The training itself, which waits for orders.
     pub fn hold(&self) -> Result<Dialogue> {
-        let mut command = self.within(self.python);
+        let mut command = self.within(&self.python.program);
         let mut child = command
             .arg(&self.script)
             .arg("hold")
@@ -113,6 +113,7 @@ impl Play<'_> {
         command.env_remove("NILO_DIR").env("XDG_STATE_HOME", self.place.path());
         command.env("OMP_NUM_THREADS", "1").env("PYTHONDONTWRITEBYTECODE", "1");
         command.envs(self.framework.environment.iter().copied());
+        command.envs(self.python.environment.iter().cloned());
         command
     }
 }

@@ -16,6 +16,7 @@ use super::super::child::{Recording, Runner};
 use super::super::exit;
 use super::{source, usage};
 use crate::args::compare::CompareArgs;
+use crate::path::AtPath as _;
 use crate::talk::{self, Failure};
 
 const REPEATS: u32 = 3;
@@ -84,7 +85,7 @@ fn one(
     home: &Path,
 ) -> Result<bool, Failure> {
     let folder = home.join(&revision.folder);
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot write {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).writing(&folder)?;
     let directory = folder.join(format!("{turn:03}{SUFFIX}"));
     let output = directory.with_extension("out");
     let recording = Recording {
@@ -130,7 +131,7 @@ fn home(args: &CompareArgs) -> Result<PathBuf, Failure> {
     if home.exists() {
         return Err(Failure::from(anyhow!("{} exists", home.display())).hint("another -o"));
     }
-    std::fs::create_dir_all(&home).with_context(|| format!("cannot write {}", home.display()))?;
+    std::fs::create_dir_all(&home).writing(&home)?;
     std::fs::write(home.join(".gitignore"), "*\n")?;
     Ok(home.canonicalize()?)
 }

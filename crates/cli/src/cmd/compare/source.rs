@@ -12,6 +12,7 @@ use nilometer_trace::manifest::MANIFEST_FILE;
 
 use super::super::{allocs, heap, job, leak, load, pages, sweep};
 use crate::args::sweep_shown;
+use crate::path::AtPath as _;
 use crate::talk::Failure;
 
 /// Ranks of a job that are read.
@@ -42,8 +43,7 @@ pub fn read(word: &str, rank: Option<u64>) -> Result<Side, Failure> {
     }
     let runs = runs_in(path);
     if runs.is_empty() {
-        let what = if path.exists() { "has no run in it" } else { "does not exist" };
-        return Err(Failure::from(anyhow!("{word} {what}")).hint("see the runs here:  nilo list"));
+        return Err(load::nothing_at(path, "has no run in it"));
     }
     of_runs(word, &runs)
 }
@@ -64,7 +64,7 @@ pub fn of_runs(name: &str, paths: &[PathBuf]) -> Result<Side, Failure> {
     let mut mixed = Vec::new();
     let (mut runs, mut leaks) = (Vec::new(), Vec::new());
     for path in paths {
-        let its = fact::facts(&Manifest::read(path)?);
+        let its = fact::facts(&Manifest::read(path).reading(path)?);
         if runs.is_empty() {
             facts = its;
         } else {

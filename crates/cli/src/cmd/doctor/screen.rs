@@ -261,7 +261,7 @@ fn allocators(facts: &Facts) -> String {
 mod tests {
     use super::*;
 
-    const PLAIN: Style = Style { width: 80, color: false, unicode: true };
+    const PLAIN: Style = Style { width: 80, color: false, unicode: true, whole: false };
 
     fn cannot(command: &str) -> Capability {
         Capability {

@@ -3,16 +3,18 @@
 mod place;
 mod write;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
 use nilometer_tables::{Ending, Error, TABLES_DIRECTORY, write_parquet};
+use nilometer_trace::Error as TraceError;
 use nilometer_trace::allocs::ALLOCS_FILE;
 
 use super::{allocs, exit, job, load};
 use crate::args::report::{ExportArgs, ExportFormat};
+use crate::path::{to_read, to_write};
 use crate::talk::{self, Failure};
 
 /// What is exported, and how.
@@ -162,10 +164,11 @@ fn export_ranks(args: &ExportArgs, path: &Path) -> Result<ExitCode, Failure> {
 }
 
 pub fn failure(error: Error) -> Failure {
-    let hint = error.hint();
-    let failure = Failure::from(error);
-    match hint {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
+    let hint = error.hint().map(str::to_owned).or_else(|| match &error {
+        Error::Trace(TraceError::Io { path, source }) => Some(to_read(source.kind(), path)),
+        Error::Trace(TraceError::Manifest { path, .. }) => Some(to_read(ErrorKind::InvalidData, path)),
+        Error::Io { path, source } => Some(to_write(source.kind(), path)),
+        _ => None,
+    });
+    Failure { hint, ..Failure::from(error) }
 }

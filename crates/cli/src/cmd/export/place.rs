@@ -10,6 +10,7 @@ use flate2::write::GzEncoder;
 use nilometer_tables::Error;
 
 use super::{Done, failure};
+use crate::path::AtPath as _;
 use crate::talk::Failure;
 
 const BUFFER_BYTES: usize = 64 << 10;
@@ -35,7 +36,8 @@ pub fn write(
     };
     let packed = packs && place.extension().is_some_and(|end| end == "gz");
     match fs::metadata(place) {
-        Ok(there) if there.is_dir() => Err(Failure::from(anyhow!("{} is a directory", place.display()))),
+        Ok(there) if there.is_dir() => Err(Failure::from(anyhow!("{} is a directory", place.display()))
+            .hint(format!("name a file in it:  -o {}", place.join("run").display()))),
         Ok(there) if !there.is_file() => to_device(place, packed, write),
         Ok(_) if !force => Err(failure(Error::Exists { path: place.to_owned() })),
         _ => to_file(place, packed, write),
@@ -63,9 +65,9 @@ fn to_file(
     write: impl FnOnce(&mut dyn Write) -> Result<Done, Failure>,
 ) -> Result<Done, Failure> {
     let temporary = temporary_name(place);
-    let file = File::create(&temporary).with_context(|| format!("cannot write {}", place.display()))?;
+    let file = File::create(&temporary).writing(place)?;
     let written = to_open(file, packed, write).and_then(|done| {
-        fs::rename(&temporary, place).with_context(|| format!("cannot write {}", place.display()))?;
+        fs::rename(&temporary, place).writing(place)?;
         Ok(done)
     });
     if written.is_err() {

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use nilometer_analysis::Run;
 use nilometer_analysis::allocs::model::Allocs;
 use nilometer_analysis::allocs::profile::Profile;
@@ -16,6 +16,7 @@ use nilometer_trace::allocs::ALLOCS_FILE;
 
 use super::{Done, Job, failure};
 use crate::cmd::{allocs, exit, load};
+use crate::path::AtPath as _;
 use crate::talk::Failure;
 
 fn done(ending: Ending) -> Done {
@@ -122,8 +123,7 @@ fn model(job: &Job<'_>) -> Result<(Run, Origin), Failure> {
 
 /// The log once more, as items.
 fn each_item(job: &Job<'_>, mut see: impl FnMut(Item<'_>)) -> Result<Ending, Failure> {
-    let mut reader =
-        Reader::open(job.run).with_context(|| format!("cannot read {}", load::short_path(job.run)))?;
+    let mut reader = Reader::open(job.run).reading(job.run)?;
     let mut timeline = Timeline::default();
     Ok(reader.visit(|record| timeline.see(record, &mut see))?)
 }

@@ -4,16 +4,18 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use nilometer_report::text;
 use nilometer_trace::heap::{self, Graph};
 
+use crate::path::AtPath as _;
 use crate::talk::{self, Failure};
 
 /// Refuses before the target is bothered.
 pub fn check(file: &Path, force: bool) -> Result<(), Failure> {
     match fs::metadata(file) {
-        Ok(there) if there.is_dir() => Err(Failure::from(anyhow!("{} is a directory", file.display()))),
+        Ok(there) if there.is_dir() => Err(Failure::from(anyhow!("{} is a directory", file.display()))
+            .hint(format!("name a file in it:  -o {}", file.join("F.heap").display()))),
         Ok(there) if there.is_file() && !force => {
             let failure = Failure::from(anyhow!("{} exists already", file.display()));
             Err(failure.hint("choose another name, or replace it:  --force"))
@@ -29,7 +31,7 @@ pub fn write(graph: &Graph, file: &Path, force: bool) -> Result<(), Failure> {
     } else {
         write_whole(graph, file)
     };
-    written.with_context(|| format!("cannot write {}", file.display()))?;
+    written.writing(file)?;
     let size = fs::metadata(file).map_or(0, |there| there.len());
     talk::say(&format!("wrote {} ({})", file.display(), text::bytes(size)));
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use nilometer_capture::census::{self, CensusOptions, Detail, Mode, Progress};
 use nilometer_cpython as cpython;
 use nilometer_image as image;
@@ -12,6 +12,7 @@ use nilometer_trace::manifest::MANIFEST_FILE;
 use super::kin::{self, Kin};
 use super::{progress, recorder, refusal};
 use crate::args::heap::{CensusArgs, Switch};
+use crate::path::{AtPath as _, closed_to_us};
 use crate::talk::{self, Failure};
 
 /// Digits are a process, anything else a file.
@@ -111,7 +112,7 @@ fn read_file(path: &Path, args: &CensusArgs, detail: Detail) -> Result<Graph, Fa
         return Err(directory(path));
     }
     let mut start = [0; 16];
-    read_start(path, &mut start).with_context(|| format!("cannot read {}", path.display()))?;
+    existing(read_start(path, &mut start), path)?;
     if is_heap(&start) {
         return read_snapshot(path);
     }
@@ -136,21 +137,33 @@ pub fn read_snapshot(path: &Path) -> Result<Graph, Failure> {
     if path.is_dir() {
         return Err(directory(path));
     }
-    let file = std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let graph = heap::read(file).with_context(|| format!("cannot read {}", path.display()));
-    graph.map_err(|error| Failure::from(error).hint("make a new one:  nilo heap PID -o F.heap"))
+    let file = existing(std::fs::File::open(path), path)?;
+    let graph = heap::read(file).reading(path);
+    graph.map_err(|failure| failure.hint("make a new one:  nilo heap PID -o F.heap"))
+}
+
+/// What was opened; where there is no such file, with the way to make one.
+fn existing<T>(opened: std::io::Result<T>, path: &Path) -> Result<T, Failure> {
+    let is_missing = opened.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+    let make = || format!("make a snapshot of a process:  nilo heap PID -o {}", path.display());
+    opened.reading(path).map_err(|failure| if is_missing { failure.hint(make()) } else { failure })
 }
 
 fn directory(path: &Path) -> Failure {
-    let shown = path.display();
-    if !path.join(MANIFEST_FILE).exists() {
-        return Failure::from(anyhow!("{shown} is a directory"));
+    if let Some(closed) = closed_to_us(path) {
+        return closed;
     }
+    let shown = path.display();
+    let is_run = path.join(MANIFEST_FILE).exists();
+    let sentence = if is_run { "is a run directory, not a census" } else { "is a directory" };
     let snapshot = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let snapshot = snapshot.filter(|path| path.extension().is_some_and(|ending| ending == "heap")).min();
-    let hint = snapshot
-        .map_or_else(|| format!("nilo report {shown}"), |file| format!("nilo heap {}", file.display()));
-    Failure::from(anyhow!("{shown} is a run directory, not a census")).hint(hint)
+    let hint = match snapshot {
+        Some(file) => format!("nilo heap {}", file.display()),
+        None if is_run => format!("nilo report {shown}"),
+        None => format!("make a snapshot of a process:  nilo heap PID -o {shown}/F.heap"),
+    };
+    Failure::from(anyhow!("{shown} {sentence}")).hint(hint)
 }
 
 #[cfg(test)]

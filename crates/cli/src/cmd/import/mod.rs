@@ -3,6 +3,7 @@
 //! The run gets its name when it is complete: a file that turns out to be malformed leaves nothing behind and
 //! replaces nothing.
 
+mod lackey;
 mod manifest;
 mod mxnet;
 mod place;
@@ -13,7 +14,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use nilometer_capture::rundir;
 use nilometer_import::{Format, HEAD_BYTES, Known, Outline, convert, detect};
 use nilometer_trace::LogWriter;
@@ -22,6 +23,7 @@ use nilometer_trace::record::Record;
 
 use super::tell;
 use crate::args::import::{ForeignFormat, ImportArgs};
+use crate::path::AtPath as _;
 use crate::talk::{self, Failure};
 use manifest::Described;
 use place::Place;
@@ -36,7 +38,7 @@ pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
     // A directory, or several files, can only be logs of one profiler.
     let is_run = file.join(MANIFEST_FILE).exists();
     if asked == Some(Format::MxnetLog)
-        || (asked.is_none() && file.is_dir() && !is_run)
+        || (args.format.is_none() && file.is_dir() && !is_run)
         || args.files.len() > 1
     {
         return several(args, asked);
@@ -44,6 +46,9 @@ pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
     let mut input = open(file)?;
     if is_damon(args, &input) {
         return damon(args, file, &mut input);
+    }
+    if let Some(why) = lackey::why(args, &input) {
+        return lackey::import(args, file, &why, &mut input);
     }
     let format = format(args, file, asked, &mut input)?;
     if format == Format::MxnetLog {
@@ -61,16 +66,20 @@ pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
 }
 
 fn several(args: &ImportArgs, asked: Option<Format>) -> Result<ExitCode, Failure> {
-    match asked {
-        None | Some(Format::MxnetLog) => mxnet::import(args),
-        Some(format) => Err(Failure::from(anyhow!("a {format} is one file"))
+    match (asked, args.format) {
+        (None, Some(ForeignFormat::Damon | ForeignFormat::Lackey)) => {
+            Err(Failure::from(anyhow!("a recording of touched pages is one file"))
+                .hint("import them one by one:  nilo import FILE -o FILE.pages"))
+        }
+        (None | Some(Format::MxnetLog), _) => mxnet::import(args),
+        (Some(format), _) => Err(Failure::from(anyhow!("a {format} is one file"))
             .hint("import them one by one, and compare them:  nilo compare A.nilo B.nilo")),
     }
 }
 
 fn told(outline: &Outline, format: Format) -> String {
     match format {
-        Format::Torch | Format::Jax => outline.notes.join("; "),
+        Format::Torch | Format::Jax | Format::Pprof => outline.notes.join("; "),
         _ if outline.tables > 0 => format!("{} tables", outline.tables),
         _ => format!("{} readings over {:.1} s", outline.ticks, outline.duration_s()),
     }
@@ -80,20 +89,22 @@ type Input = io::Chain<Cursor<Vec<u8>>, Box<dyn BufRead>>;
 
 /// The file with its beginning read already.
 fn open(file: &Path) -> Result<Input, Failure> {
-    let cannot = || format!("cannot read {}", file.display());
     if file.is_dir() {
-        let failure = Failure::from(anyhow!("{} is a directory", file.display()));
-        let is_run = file.join(MANIFEST_FILE).exists();
-        let hint = format!("it is a run already:  nilo report {}", file.display());
-        return Err(if is_run { failure.hint(hint) } else { failure });
+        let shown = file.display();
+        let hint = if file.join(MANIFEST_FILE).exists() {
+            format!("it is a run already:  nilo report {shown}")
+        } else {
+            format!("name a file of it:  ls {shown}")
+        };
+        return Err(Failure::from(anyhow!("{shown} is a directory")).hint(hint));
     }
     let mut rest: Box<dyn BufRead> = if file == Path::new("-") {
         Box::new(BufReader::with_capacity(BUFFER_BYTES, io::stdin()))
     } else {
-        Box::new(BufReader::with_capacity(BUFFER_BYTES, File::open(file).with_context(cannot)?))
+        Box::new(BufReader::with_capacity(BUFFER_BYTES, File::open(file).reading(file)?))
     };
     let mut head = Vec::new();
-    rest.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head).with_context(cannot)?;
+    rest.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head).reading(file)?;
     Ok(Cursor::new(head).chain(rest))
 }
 
@@ -128,9 +139,12 @@ fn damon(args: &ImportArgs, file: &Path, input: &mut Input) -> Result<ExitCode, 
     let bytes = whole(file, input)?;
     let name = run_name(file);
     let lines = nilometer_import::damon::convert(&bytes, &name).map_err(|error| failure(file, error))?;
-    let place = args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.pages")));
-    super::pages::keep_imported(lines, &place, args)?;
+    super::pages::keep_imported(lines, &looks_place(args, file), args)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn looks_place(args: &ImportArgs, file: &Path) -> PathBuf {
+    args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.pages", run_name(file))))
 }
 
 fn run_name(file: &Path) -> String {
@@ -170,10 +184,7 @@ fn read_whole(file: &Path) -> Result<Vec<u8>, Failure> {
 
 fn whole(file: &Path, input: &mut impl Read) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    input
-        .take(MOST_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .with_context(|| format!("cannot read {}", file.display()))?;
+    input.take(MOST_BYTES + 1).read_to_end(&mut bytes).reading(file)?;
     if bytes.len() as u64 > MOST_BYTES {
         return Err(anyhow!("{} is larger than 4 GiB", file.display()).into());
     }

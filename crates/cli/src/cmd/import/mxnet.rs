@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use nilometer_analysis::tagged::{self, Entry, Tagged};
 use nilometer_import::mxnet::{self, Log};
 use nilometer_import::{Format, HEAD_BYTES, detect};
@@ -17,6 +17,7 @@ use super::manifest::Described;
 use super::{failure, place, run_name, sites};
 use crate::args::import::{ChartKind, ImportArgs, MxnetArgs};
 use crate::cmd::load;
+use crate::path::AtPath as _;
 use crate::talk::{self, Failure};
 
 /// The names of the profiler's scripts.
@@ -44,9 +45,9 @@ pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
 }
 
 fn read_rules(file: Option<&Path>) -> Result<TagRules, Failure> {
-    let own = TagRules::mxnet_seed()?;
+    let own = TagRules::mxnet_profiler()?;
     let Some(file) = file else { return Ok(own) };
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text = fs::read_to_string(file).reading(file)?;
     let hint = "a rule is  [[tag]]  contains = \"my_layer\"  name = \"My Layer\"  group = \"forward\"";
     let users = TagRules::parse(&file.display().to_string(), &text);
     Ok(users.map_err(|error| Failure::from(error).hint(hint))?.over(own))
@@ -68,8 +69,10 @@ fn read_logs(args: &ImportArgs) -> Result<Vec<(String, Log)>, Failure> {
         }
     }
     if logs.is_empty() {
-        return Err(Failure::from(anyhow!("there is no log of MXNet's memory profiler in it"))
-            .hint("see docs/import.md for the formats"));
+        let given: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
+        let given = given.join(" ");
+        return Err(Failure::from(anyhow!("there is no log of MXNet's memory profiler in {given}"))
+            .hint(format!("of other tools name a file, not a directory (docs/import.md):  ls {given}")));
     }
     Ok(logs)
 }
@@ -80,7 +83,7 @@ fn is_log(bytes: &[u8]) -> bool {
 }
 
 fn files_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let entries = fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+    let entries = fs::read_dir(directory).reading(directory)?;
     let mut files: Vec<PathBuf> =
         entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
     files.sort();
@@ -158,7 +161,7 @@ fn write_chart(stem: &Path, scene: Option<Scene>, kinds: &[ChartKind]) -> Result
 fn tell(args: &ImportArgs, all: &[Tagged], path: &Path) -> Result<(), Failure> {
     let run = load::short_path(path);
     match &args.telling.json {
-        Some(Some(file)) => fs::write(file, format!("{:#}\n", document(all)))?,
+        Some(Some(file)) => fs::write(file, format!("{:#}\n", document(all))).writing(file)?,
         Some(None) => talk::data(&format!("{:#}\n", document(all))),
         None if args.telling.quiet => {}
         None => {

@@ -1,7 +1,7 @@
 //! Recordings of allocations: sites and names into a run directory, as `nilo run --allocs` leaves them.
 
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
 use nilometer_import::{Outline, Sites};
@@ -33,8 +33,9 @@ pub fn write(directory: &Path, described: &Described<'_>, mut sites: Sites) -> R
     log.finish(end)?;
     MODE.clone_into(&mut sites.recording.about.mode);
     sites.recording.about.notes.clone_from(&sites.notes);
-    let file = BufWriter::new(File::create(directory.join(ALLOCS_FILE))?);
-    allocs::write(&sites.recording, file).map_err(io::Error::other)?;
+    let mut file = BufWriter::new(File::create(directory.join(ALLOCS_FILE))?);
+    allocs::write(&sites.recording, &mut file).map_err(io::Error::other)?;
+    file.flush()?; // dropped, it would not tell of a full disk
     symbols::write(directory, &sites.symbols).map_err(io::Error::other)?;
     let mut told = described.manifest(&outline, cost)?;
     told.allocs = Some(manifest::Allocs { mode: MODE.to_owned(), ..manifest::Allocs::default() });

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use nilometer_analysis::Run;
 use nilometer_analysis::leak::{Leak, LeakBuilder};
 use nilometer_capture::heap_watch::Every;
@@ -23,6 +23,7 @@ use nilometer_report::rank;
 use super::run::{allocs, environment, failure, limits, recording_options};
 use super::{exit, job, load, metrics, tell, tracker};
 use crate::args::leak::LeakArgs;
+use crate::path::AtPath as _;
 use crate::talk::{self, Failure};
 
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -104,7 +105,7 @@ fn read_only(directory: PathBuf) -> Recorded {
 
 /// Somebody forgot the two dashes.
 fn typed_command(problem: Failure, word: &str) -> Failure {
-    if word.contains('/') || word.starts_with('@') {
+    if word.contains('/') || word.starts_with('@') || Path::new(word).exists() {
         return problem;
     }
     problem.hint(format!("to run a command:  nilo leak -- {word} …      to see the runs here:  nilo list"))
@@ -186,14 +187,14 @@ fn tell(args: &LeakArgs, leak: &Leak, run: &Run, code: u8) -> Result<(), Failure
     let document = || format!("{:#}\n", json::document(leak, run, code));
     match &args.json {
         Some(Some(file)) => {
-            std::fs::write(file, document()).with_context(|| format!("cannot write {}", file.display()))?;
+            std::fs::write(file, document()).writing(file)?;
         }
         Some(None) => talk::data(&document()),
         None => {}
     }
     if let Some(file) = &args.junit {
         let text = junit::render(leak, run, outcome(code));
-        std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        std::fs::write(file, text).writing(file)?;
     }
     if !args.quiet && args.json != Some(None) {
         // A command has standard output for itself; a verdict on a run is data.

@@ -11,11 +11,13 @@ use nilometer_capture::rundir;
 use nilometer_report::pages::picture;
 use nilometer_trace::pages::PAGES_FILE;
 
+use crate::path::AtPath as _;
 use crate::talk::Failure;
 
 const DOCUMENT: &str = "pages.json";
-const SVG: &str = "heat.svg";
-const PNG: &str = "heat.png";
+/// Without its kind: the map, or the curve of a trace.
+const MAP: &str = "heat";
+const CURVE: &str = "misses";
 
 /// A directory that is being written.
 #[derive(Debug)]
@@ -38,9 +40,11 @@ impl Kept {
 
     pub fn finish(&self, pages: &Pages, document: &str) -> Result<(), Failure> {
         create(&self.path.join(DOCUMENT))?.write_all(document.as_bytes())?;
-        create(&self.path.join(SVG))?.write_all(picture::render_svg(pages).as_bytes())?;
+        let name = if pages.trace.is_some() { CURVE } else { MAP };
+        let picture = |kind: &str| self.path.join(name).with_extension(kind);
+        create(&picture("svg"))?.write_all(picture::render_svg(pages).as_bytes())?;
         if let Ok(bytes) = picture::render_png(pages) {
-            create(&self.path.join(PNG))?.write_all(&bytes)?;
+            create(&picture("png"))?.write_all(&bytes)?;
         }
         Ok(())
     }
@@ -48,7 +52,7 @@ impl Kept {
 
 fn create(path: &Path) -> Result<File, Failure> {
     let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path);
-    Ok(file.with_context(|| format!("cannot write {}", path.display()))?)
+    file.writing(path)
 }
 
 /// Reads a directory, or its file.
@@ -58,5 +62,5 @@ pub fn read(path: &Path, into: &mut Builder) -> Result<u64, Failure> {
         let sentence = anyhow!("{} has no looks at pages: {error}", path.display());
         Failure::from(sentence).hint(format!("record some:  nilo pages PID -o {}", path.display()))
     })?;
-    Ok(Builder::read(&mut BufReader::new(opened), into)?)
+    Builder::read(&mut BufReader::new(opened), into).reading(&file)
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use nilometer_analysis::pages::{Builder, Pages};
 use nilometer_capture::pages::{Choice, Filters, PageOptions, Session, Way, choose};
 use nilometer_capture::privacy::mask_arguments;
@@ -21,6 +21,7 @@ use super::{exit, load};
 use crate::args::heap::Switch;
 use crate::args::import::ImportArgs;
 use crate::args::pages::{Backend, Often, PagesArgs};
+use crate::path::{AtPath as _, closed_to_us};
 use crate::talk::{self, Failure};
 use keep::Kept;
 
@@ -53,7 +54,7 @@ pub fn place(word: &str) -> Result<PathBuf, Failure> {
     if word.starts_with('@') || !path.exists() && load::find(path).is_some() {
         return load::resolve(Some(word));
     }
-    Ok(path.to_owned())
+    closed_to_us(path).map_or_else(|| Ok(path.to_owned()), Err)
 }
 
 /// A recording of before.
@@ -72,6 +73,10 @@ pub fn read(path: &Path) -> Result<Pages, Failure> {
     let mut builder = Builder::default();
     let bad = keep::read(path, &mut builder)?;
     let mut pages = builder.finish();
+    if pages.backend.is_empty() {
+        let sentence = anyhow!("{} is no recording of touched pages", path.display());
+        return Err(Failure::from(sentence).hint("record some:  nilo pages PID -o DIR"));
+    }
     if bad > 0 {
         pages.notes.push(format!("{bad} lines of the recording could not be read: it was cut, or is newer"));
     }
@@ -83,7 +88,7 @@ pub fn keep_imported(lines: Vec<Line>, place: &Path, args: &ImportArgs) -> Resul
     let mut kept = Kept::create(place, args.force)?;
     let mut builder = Builder::default();
     for line in lines {
-        write_line(&mut kept.lines, &line).with_context(|| format!("cannot write {}", place.display()))?;
+        write_line(&mut kept.lines, &line).writing(place)?;
         builder.push(line);
     }
     let pages = builder.finish();
@@ -91,7 +96,7 @@ pub fn keep_imported(lines: Vec<Line>, place: &Path, args: &ImportArgs) -> Resul
     kept.finish(&pages, &document)?;
     match &args.telling.json {
         Some(Some(file)) => {
-            std::fs::write(file, &document).with_context(|| format!("cannot write {}", file.display()))?;
+            std::fs::write(file, &document).writing(file)?;
         }
         Some(None) => talk::data(&document),
         None if !args.telling.quiet => talk::data(&screen::render(&pages, &talk::stdout_style())),
@@ -199,7 +204,7 @@ fn tell(args: &PagesArgs, mut pages: Pages, kept: Option<&Kept>) -> Result<(), F
     }
     match &args.json {
         Some(Some(file)) => {
-            std::fs::write(file, &document).with_context(|| format!("cannot write {}", file.display()))?;
+            std::fs::write(file, &document).writing(file)?;
         }
         Some(None) => talk::data(&document),
         None => {}
@@ -224,6 +229,6 @@ fn draw(pages: &Pages, file: &Path) -> Result<(), Failure> {
             return Err(Failure { code: exit::USAGE, ..Failure::from(sentence) });
         }
     };
-    std::fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()))?;
+    std::fs::write(file, bytes).writing(file)?;
     Ok(())
 }

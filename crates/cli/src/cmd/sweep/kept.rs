@@ -13,7 +13,7 @@ use nilometer_trace::Manifest;
 use serde::{Deserialize, Serialize};
 
 use super::place::write_private;
-use crate::cmd::{allocs, leak, load, pages};
+use crate::cmd::{allocs, leak, living, load, pages};
 use crate::talk::Failure;
 
 const POINT_FILE: &str = "point.json";
@@ -83,14 +83,8 @@ fn read_label(directory: PathBuf) -> Option<Kept> {
 
 /// A run that somebody else is still recording: its process lives.
 pub fn still_running(directory: &Path) -> Option<i32> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-    let open =
-        entries.filter_map(|path| Manifest::read(&path).ok()).filter(|manifest| manifest.end.is_none());
-    open.map(|manifest| manifest.pid).find(|pid| is_nilo(*pid))
-}
-
-fn is_nilo(pid: i32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == "nilo")
+    let mut entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.find_map(|entry| living::recorder(&entry.path()))
 }
 
 /// A point as far as its progress and a search need it: allocations and pages take a while to read.

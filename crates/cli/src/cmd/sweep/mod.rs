@@ -11,7 +11,7 @@ mod substitute;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use nilometer_analysis::sweep::find::{self, Next};
 use nilometer_analysis::sweep::model::{PointRun, Sweep};
 use nilometer_analysis::sweep::outcome::Outcome;
@@ -22,6 +22,7 @@ use nilometer_report::sweep as screen;
 use super::child::{Recording, Runner};
 use super::{exit, load};
 use crate::args::sweep::{On, SweepArgs};
+use crate::path::AtPath as _;
 use crate::talk::{self, Failure};
 use cluster::{Cluster, Ground};
 use plan::{Plan, usage};
@@ -32,7 +33,7 @@ pub fn run(args: &SweepArgs) -> Result<ExitCode, Failure> {
         nilometer_kernel::sys::signals::restore_sigpipe();
         let sweep = read(directory, args)?;
         show(&sweep, args)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(if args.predict.is_empty() { ExitCode::SUCCESS } else { predicted(&sweep) });
     }
     let (plan, command) = planned(args)?;
     if args.on == On::Print {
@@ -48,6 +49,16 @@ pub fn run(args: &SweepArgs) -> Result<ExitCode, Failure> {
     let sweep = read(&work.directory, args)?;
     show(&sweep, args)?;
     Ok(verdict(&sweep, &work))
+}
+
+/// Whether the laws could say anything of what was asked.
+fn predicted(sweep: &Sweep) -> ExitCode {
+    if sweep.groups.iter().flat_map(|group| &group.predictions).any(|asked| asked.prediction.is_some()) {
+        return ExitCode::SUCCESS;
+    }
+    let good = sweep.runs.iter().filter(|run| run.outcome.ran()).count();
+    talk::say(&format!("nothing is predicted: no law of {} yet, {good} runs have ended well", sweep.metric));
+    ExitCode::from(exit::NOT_ENOUGH)
 }
 
 /// The plan as typed, or as kept, and the command with its secrets.
@@ -273,8 +284,7 @@ impl Work {
         if self.runner.interrupted.is_some() {
             return Ok(());
         }
-        kept::label(&directory, params, repeat, None)
-            .with_context(|| format!("cannot write {}", directory.display()))?;
+        kept::label(&directory, params, repeat, None).writing(&directory)?;
         let kept =
             kept::Kept { directory, params: params.clone(), repeat, unrecorded: false, ended_by: None };
         let run = kept::outline(&kept, &self.plan.metric)?;
@@ -319,7 +329,7 @@ fn show(sweep: &Sweep, args: &SweepArgs) -> Result<(), Failure> {
     let document = || format!("{:#}\n", screen::json(sweep));
     match &args.json {
         Some(Some(file)) => {
-            std::fs::write(file, document()).with_context(|| format!("cannot write {}", file.display()))?;
+            std::fs::write(file, document()).writing(file)?;
         }
         Some(None) => {
             talk::data(&document());

@@ -10,6 +10,7 @@ use nilometer_analysis::sweep::space::Point;
 use nilometer_capture::rundir::{self, Places};
 
 use super::plan::{PLAN_FILE, Plan};
+use crate::path::AtPath as _;
 use crate::talk::Failure;
 
 const SUFFIX: &str = ".sweep";
@@ -81,7 +82,7 @@ fn begin(plan: &Plan, directory: PathBuf) -> Result<Place, Failure> {
         write_private(&directory.join(".gitignore"), b"*\n")?;
         write_private(&directory.join(PLAN_FILE), format!("{:#}\n", serde_json::to_value(plan)?).as_bytes())
     };
-    make().with_context(|| format!("cannot write {}", directory.display()))?;
+    make().writing(&directory)?;
     Ok(Place { directory, continued: false })
 }
 

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::substitute;
 use crate::args::sweep::SweepArgs;
 use crate::cmd::exit;
+use crate::path::{AtPath as _, closed_to_us};
 use crate::talk::Failure;
 
 pub const PLAN_FILE: &str = "plan.json";
@@ -155,14 +156,16 @@ impl Plan {
     }
 
     pub fn read(directory: &Path) -> Result<Self, Failure> {
+        if let Some(closed) = closed_to_us(directory) {
+            return Err(closed);
+        }
         let path = directory.join(PLAN_FILE);
         let text =
             std::fs::read_to_string(&path).with_context(|| format!("{} is no sweep", directory.display()));
         let text = text.map_err(|error| {
             Failure::from(error).hint("nilo sweep --set batch=16,32 -- python train.py --batch {batch}")
         })?;
-        let plan: Self =
-            serde_json::from_str(&text).with_context(|| format!("cannot read {}", path.display()))?;
+        let plan: Self = serde_json::from_str(&text).reading(&path)?;
         if plan.format_version > FORMAT_VERSION {
             return Err(Failure::from(anyhow!("{} was written by a newer nilo", path.display())));
         }
@@ -177,7 +180,7 @@ impl Plan {
 }
 
 fn read_sets(path: &Path) -> Result<Vec<Point>, Failure> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = std::fs::read_to_string(path).reading(path)?;
     parse_sets(&text).map_err(|why| usage(format!("{}: {why}", path.display())))
 }
 

@@ -9,10 +9,12 @@ mod snapshot;
 mod tests;
 mod watch;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::anyhow;
+use nilometer_capture::Error;
 use nilometer_kernel::sys::clock::monotonic_ns;
 use nilometer_kernel::sys::poll::PollSet;
 use nilometer_kernel::sys::signals::{self, Mask, SignalFd};
@@ -43,7 +45,12 @@ const MOST_EMPTY: u32 = 100;
 
 pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
     if !screen::is_there() {
-        return Err(no_terminal(args.target.as_deref()));
+        return Err(match args.target.as_deref().map(str::parse::<i32>) {
+            Some(Ok(pid)) if !Path::new("/proc").join(pid.to_string()).exists() => {
+                super::run::failure(Error::NoProcess { pid })
+            }
+            _ => no_terminal(args.target.as_deref()),
+        });
     }
     let source = Source::open(args)?;
     // From here on signals are taken when we look for them, so that none finds the terminal in our hands.

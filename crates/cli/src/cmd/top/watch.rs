@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::Context as _;
 use nilometer_analysis::allocs::model::{By, What};
 use nilometer_analysis::allocs::{self, Options as AllocOptions};
 use nilometer_analysis::live::{Live, View};
@@ -14,6 +13,7 @@ use nilometer_trace::{Follower, Manifest};
 
 use super::super::run::failure;
 use crate::cmd;
+use crate::path::AtPath as _;
 use crate::talk::Failure;
 
 /// Share of one core that page-table walks of the process may use, in percent.
@@ -60,9 +60,8 @@ impl Watch {
 
     /// A run directory, finished or not.
     pub fn run(directory: &Path) -> Result<Self, Failure> {
-        let unreadable = || format!("cannot read {}", directory.display());
-        let manifest = Manifest::read(directory).with_context(unreadable)?;
-        let follower = Follower::open(directory).with_context(unreadable)?;
+        let manifest = Manifest::read(directory).reading(directory)?;
+        let follower = Follower::open(directory).reading(directory)?;
         let live = Live::new(&manifest);
         let feed = Feed::Log {
             follower: Box::new(follower),

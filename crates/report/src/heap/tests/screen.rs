@@ -1,10 +1,12 @@
 //! Screens as people see them.
 
+use nilometer_analysis::heap::model::{By, Table};
+
 use super::example;
 use crate::Style;
 use crate::heap::{self, Page};
 
-const PLAIN: Style = Style { width: 100, color: false, unicode: true };
+const PLAIN: Style = Style { width: 100, color: false, unicode: true, whole: false };
 
 fn page(again: &'static str) -> Page<'static> {
     Page { style: &PLAIN, target: "4711", again, rows: "" }
@@ -22,6 +24,19 @@ fn the_first_screen() {
      406 more rows: 1,268,477 objects, 62.9 MiB (--top all)
     next → nilo heap paths 4711 --row 0
     ");
+}
+
+#[test]
+fn where_nothing_was_selected_the_next_command_lists_what_there_is() {
+    let mut table = example::table(By::Kind, &[], example::sum(0, 0, 0), 0);
+    let screen = |table: &Table| heap::render_table(&example::summary(), table, &page("4711 --kind nosuch"));
+    assert!(screen(&table).ends_with("nothing is left to show\n"), "an empty heap: {}", screen(&table));
+    table.selection = vec!["kind nosuch".into()];
+    assert!(
+        screen(&table).ends_with("nothing is left to show\nnext → nilo heap 4711\n"),
+        "{}",
+        screen(&table)
+    );
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn uncoloured(text: &str) -> String {
 fn lines_fit_every_width_but_the_next_command_which_is_one_line() {
     for width in 40..=200 {
         for unicode in [true, false] {
-            let style = Style { width, color: true, unicode };
+            let style = Style { width, color: true, unicode, whole: false };
             for screen in screens(&example::doubtful(), &style) {
                 let text = uncoloured(&screen);
                 let lines = text.lines().filter(|line| !line.starts_with("next"));
@@ -111,7 +111,7 @@ proptest! {
     fn any_name_and_number_renders(
         name in any::<String>(), bytes in any::<u64>(), change in any::<i64>(), share in any::<f64>(), width in 0usize..400,
     ) {
-        let style = Style { width, color: false, unicode: true };
+        let style = Style { width, color: false, unicode: true, whole: false };
         let page = page(&style);
         let mut table = example::by_kind();
         table.rows[0].kind.clone_from(&name);

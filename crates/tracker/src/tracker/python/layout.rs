@@ -1,6 +1,6 @@
 //! Where the interpreter keeps its frames and code objects, by version.
 //!
-//! Taken from the headers of the versions named; `tests/python.rs` compares what is read through them with
+//! Taken from the headers of the versions named; `tests/tracker/python.rs` compares what is read through them with
 //! what each installed interpreter says about its own stack.
 
 /// Offsets in bytes.

@@ -20,6 +20,7 @@ use nilometer_trace::Manifest;
 use super::super::child::Runner;
 use super::{kept, place, substitute, usage};
 use crate::args::sweep::{On, SweepArgs};
+use crate::path::AtPath as _;
 use crate::talk::{self, Failure};
 
 /// A run that its scheduler ended writes its last words within this.
@@ -134,7 +135,7 @@ fn settle(
     if ended.is_some() && !task.directory.exists() {
         // It was ended before it began: that is a result too, with nothing recorded.
         let made = DirBuilder::new().mode(0o700).create(&task.directory);
-        made.with_context(|| format!("cannot write {}", task.directory.display()))?;
+        made.writing(&task.directory)?;
     }
     if !task.directory.exists() {
         let said = kept::read_tail(&task.output);
@@ -142,7 +143,7 @@ fn settle(
         return Ok(());
     }
     let labelled = kept::label(&task.directory, params, repeat, ended.map(String::as_str));
-    labelled.with_context(|| format!("cannot write {}", task.directory.display()))?;
+    labelled.writing(&task.directory)?;
     Ok(())
 }
 

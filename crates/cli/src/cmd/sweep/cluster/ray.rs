@@ -12,6 +12,7 @@ use super::{Ended, Ground, Task, memory_bytes};
 use crate::cmd::child::Runner;
 use crate::cmd::sweep::kept;
 use crate::cmd::sweep::place::write_private;
+use crate::path::AtPath as _;
 use crate::talk::Failure;
 
 const TASKS: &str = ".ray.json";
@@ -54,7 +55,7 @@ pub(super) fn run(
     let written = write_private(&tasks_file, document.to_string().as_bytes())
         .and_then(|()| write_private(&place(DRIVER), PROGRAM.as_bytes()))
         .and_then(|()| write_private(&place(RESULTS), b""));
-    written.with_context(|| format!("cannot write {}", ground.sweep.display()))?;
+    written.writing(ground.sweep)?;
     let out = File::create(place(LOG)).context("cannot write the log of Ray")?;
     let mut driver = Command::new(python);
     driver.arg(place(DRIVER)).arg(&tasks_file).stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);

@@ -12,6 +12,7 @@ use super::{Ended, Ground, Task, memory_bytes};
 use crate::cmd::child::Runner;
 use crate::cmd::sweep::kept;
 use crate::cmd::sweep::place::write_private;
+use crate::path::AtPath as _;
 use crate::talk::{self, Failure};
 
 const SCRIPT: &str = ".array.sh";
@@ -27,9 +28,8 @@ pub(super) fn run(
 ) -> Result<Ended, Failure> {
     let script = ground.sweep.join(SCRIPT);
     let log = ground.sweep.join(LOG);
-    write_private(&script, render_script(ground, tasks).as_bytes())
-        .with_context(|| format!("cannot write {}", script.display()))?;
-    let out = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+    write_private(&script, render_script(ground, tasks).as_bytes()).writing(&script)?;
+    let out = File::create(&log).writing(&log)?;
     let mut sbatch = Command::new("sbatch");
     sbatch.args(["--wait", "--parsable"]).arg(format!("--array=0-{}", tasks.len().saturating_sub(1)));
     sbatch.arg(format!("--output={}", words_of(ground.sweep, "%a")?));

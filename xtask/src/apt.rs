@@ -1,6 +1,6 @@
-//! apt with directories of its own: what other suites of this machine's distribution offer.
+//! apt with directories of its own: what the suites of this machine's distribution offer, unpacked and not installed.
 //!
-//! Mirror, components and signing keys are those of the machine's own configuration; only the suite is another.
+//! Mirror, components and signing keys are those of the machine's own configuration; the suite may be another.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,6 +71,14 @@ impl Apt {
         Ok(names)
     }
 
+    /// All that an installation on an empty machine would bring, by apt's own choice among alternatives.
+    pub fn needs(&self, package: &str) -> Result<Vec<String>> {
+        let args = ["install", "-qq", "--print-uris", "--no-install-recommends", package];
+        let names = parse_uris(&self.run("apt-get", &args, &self.folder)?);
+        ensure!(!names.is_empty(), "apt-get names nothing to fetch for {package}");
+        Ok(names)
+    }
+
     pub fn download(&self, packages: &[String], into: &Path) -> Result<()> {
         let args: Vec<&str> =
             ["download", "-q"].into_iter().chain(packages.iter().map(String::as_str)).collect();
@@ -88,9 +96,11 @@ impl Apt {
             own("Dir::Cache", "archives"),
             own("Dir::Etc::sourceparts", "parts"),
             "Dir::Etc::sourcelist=/dev/null".to_owned(),
-            // What is installed here says nothing about the other suite.
+            // What is installed here says nothing about another suite, nor what a folder of its own needs.
             "Dir::State::status=/dev/null".to_owned(),
             "APT::Sandbox::User=".to_owned(),
+            // Nothing is changed that others change.
+            "Debug::NoLocking=1".to_owned(),
             "Acquire::Languages=none".to_owned(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
         ];
@@ -101,6 +111,27 @@ impl Apt {
         ensure!(output.status.success(), "{program} {}: {}", args.first().unwrap_or(&""), talk.trim());
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
+}
+
+/// Every package of a folder into one tree.
+pub fn unpack_all(archives: &Path, root: &Path) -> Result<()> {
+    for archive in fs::read_dir(archives)? {
+        unpack(&archive?.path(), root)?;
+    }
+    Ok(())
+}
+
+fn unpack(archive: &Path, root: &Path) -> Result<()> {
+    let status =
+        Command::new("dpkg-deb").arg("-x").args([archive, root]).status().context("cannot start dpkg-deb")?;
+    ensure!(status.success(), "cannot unpack {}", archive.display());
+    Ok(())
+}
+
+/// Names of the packages in lines of `'URI' NAME_VERSION_ARCHITECTURE.deb SIZE HASH`.
+fn parse_uris(text: &str) -> Vec<String> {
+    let files = text.lines().filter(|line| line.starts_with('\'')).filter_map(|line| line.split(' ').nth(1));
+    files.filter_map(|file| file.split_once('_')).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// Suites move: lists are used for a day.
@@ -202,6 +233,13 @@ mod tests {
                 .starts_with("Types: deb-src\nURIs: http://mirror.invalid/debian\nSuites: unstable\n")
         );
         assert_eq!(parse_sources(STANZAS, "trixie"), None);
+    }
+
+    #[test]
+    fn packages_are_told_by_the_files_that_would_be_fetched() {
+        let text = "'http://mirror.invalid/a/libtorch1.13_1.13.1%2bdfsg-4_amd64.deb' libtorch1.13_1.13.1+dfsg-4_amd64.deb 9 MD5Sum:0\n\
+            'http://mirror.invalid/a/x_1%3a2_all.deb' x_1%3a2_all.deb 7 \nW: a remark_of apt\n";
+        assert_eq!(parse_uris(text), ["libtorch1.13", "x"]);
     }
 
     #[test]
