@@ -136,7 +136,7 @@ impl<'b> Closing<'b> {
     }
 
     fn largest_process(&self) -> Option<LargestProcess> {
-        let largest = self.builder.processes.largest()?;
+        let largest = self.builder.processes.largest().filter(|largest| largest.hwm().0 > 0)?;
         Some(LargestProcess {
             pid: largest.pid,
             role: largest.role.name.clone(),

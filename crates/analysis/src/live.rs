@@ -237,7 +237,7 @@ impl Live {
             pid: Some(process.pid),
             name: format!("{}: {}", process.role, process.command),
             bytes: process.rss_end_bytes,
-            peak_bytes: Some(process.hwm_bytes),
+            peak_bytes: process.hwm_bytes,
             count: None,
             rate: rate(process),
         };

@@ -220,14 +220,17 @@ pub struct Process {
     pub command: String,
     pub start_s: f64,
     pub end_s: Option<f64>,
-    pub hwm_bytes: u64,
+    /// Absent where nothing told it: a process that ended before the first sample and never rose above the launcher's mark.
+    pub hwm_bytes: Option<u64>,
     pub hwm_exact_method: String,
     pub rss_end_bytes: u64,
     /// Of the last page-table walk; absent where there was none.
     pub pss_bytes: Option<u64>,
+    pub uss_bytes: Option<u64>,
+    /// When that walk was: what the process did after it is in neither.
+    pub shares_at_s: Option<f64>,
     /// On graphics devices, when last asked.
     pub device_bytes: u64,
-    pub uss_bytes: Option<u64>,
     pub swap_max_bytes: u64,
     pub cpu_s: f64,
     pub minor_faults: u64,

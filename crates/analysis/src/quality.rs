@@ -60,7 +60,7 @@ fn is_old(peak: &Peak) -> bool {
 
 fn maxrss(run: &Run) -> Option<Doubt> {
     let told = run.processes.iter().filter(|process| process.hwm_exact_method != "VmHWM");
-    told.map(|process| process.hwm_bytes).max().map(|bytes| Doubt::MaxrssAboveSamples { bytes })
+    told.filter_map(|process| process.hwm_bytes).max().map(|bytes| Doubt::MaxrssAboveSamples { bytes })
 }
 
 fn sampling(closing: &Closing<'_>, run: &Run, doubts: &mut Vec<Doubt>) {

@@ -116,7 +116,7 @@ fn process_row(process: &Process) -> Vec<String> {
     let size = |bytes: Option<u64>| bytes.map_or_else(|| "-".into(), text::bytes);
     vec![
         process.pid.to_string(),
-        text::bytes(process.hwm_bytes),
+        size(process.hwm_bytes),
         size(process.uss_bytes),
         size(process.pss_bytes),
         text::duration(process.cpu_s),

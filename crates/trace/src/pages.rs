@@ -69,6 +69,8 @@ pub struct About {
     /// How written pages are told; none where they are not.
     pub written: Option<String>,
     pub written_why_not: Option<String>,
+    /// How page faults are seen; none where they are not.
+    pub births: Option<String>,
     pub reuse_why_not: Option<String>,
     /// What this way of looking changes for others.
     pub disturbs: Vec<String>,
@@ -123,6 +125,8 @@ pub struct Process {
     pub untracked_bytes: u64,
     /// Touched, and perhaps by another process that has the same page.
     pub shared_bytes: u64,
+    /// Of these, counted with another process of the same look already; none where page frames are not known.
+    pub again_bytes: Option<u64>,
     /// Touched as part of a huge page.
     pub huge_bytes: u64,
     /// Pages of files that may only look touched: they were mapped since the mark, beside one that was touched.
@@ -131,6 +135,23 @@ pub struct Process {
     pub spans: Vec<Span>,
     /// Pages that were written: first page and number; none where that is not seen.
     pub written: Option<Vec<(u64, u64)>>,
+    /// Page faults; none where they are not seen.
+    pub births: Option<Births>,
+}
+
+/// Page faults of a process from a mark to a look: memory that had no page, or one that it had to copy.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Births {
+    pub faults: u64,
+    /// Where they were, each page once: first page and number. With a huge page come more pages than these.
+    pub pages: Vec<(u64, u64)>,
+    /// The files whose code met most of them.
+    pub code: Vec<(String, u64)>,
+    /// Seen, and not kept; with the first process for all.
+    pub lost: u64,
+    /// Of processes that are not in the look; with the first process.
+    pub elsewhere: u64,
 }
 
 /// A stretch of one mapping, in pages.
@@ -204,8 +225,17 @@ impl Process {
     }
 
     pub fn written_pages(&self) -> Option<u64> {
-        Some(self.written.as_ref()?.iter().map(|(_, pages)| *pages).fold(0, u64::saturating_add))
+        Some(sum_of_runs(self.written.as_ref()?))
     }
+
+    /// The least that is new: each page that had a fault once.
+    pub fn born_pages(&self) -> Option<u64> {
+        Some(sum_of_runs(&self.births.as_ref()?.pages))
+    }
+}
+
+fn sum_of_runs(runs: &[(u64, u64)]) -> u64 {
+    runs.iter().map(|(_, pages)| *pages).fold(0, u64::saturating_add)
 }
 
 /// Spans as one list of numbers; a first page is told as its distance from the end of the one before.
@@ -300,7 +330,15 @@ mod tests {
             Span { first: 14, pages: 2, resident: 0, touched: 0, mapping: 1 },
             Span { first: 99, pages: 1, resident: 1, touched: 1, mapping: 1 },
         ];
-        let process = Process { pid: 7, spans, written: Some(vec![(10, 1)]), ..Process::default() };
+        let births =
+            Births { faults: 3, pages: vec![(10, 2)], code: vec![("libc".into(), 3)], ..Births::default() };
+        let process = Process {
+            pid: 7,
+            spans,
+            written: Some(vec![(10, 1)]),
+            births: Some(births),
+            ..Process::default()
+        };
         Look { round: 3, asked_ns: 5, processes: vec![process], ..Look::default() }
     }
 

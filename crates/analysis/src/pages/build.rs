@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use nilometer_trace::pages::{About, Distances, End, Line, Look, Process, Span, Unit, VERSION};
 
+use super::births::Newborn;
 use super::curve::Histogram;
 use super::heat::{Cell, Heat};
 use super::mapping::{ANONYMOUS, Names};
@@ -34,6 +35,7 @@ pub struct Builder {
     /// Bytes over all looks.
     sums: Sums,
     touched: BTreeMap<(i32, u64), u64>,
+    newborn: Newborn,
 }
 
 #[derive(Debug, Default)]
@@ -83,19 +85,28 @@ impl Builder {
         let shared = |process: &Process| process.shared_bytes.min(touched(process));
         let alone = look.processes.iter().map(|process| touched(process) - shared(process)).sum::<u64>();
         let most_shared = look.processes.iter().map(shared).max().unwrap_or(0);
+        // By their frames pages that several processes have are counted once; without, they are between once and once each.
+        let again = sum_of(look.processes.iter().map(|process| process.again_bytes));
+        let all: u64 = look.processes.iter().map(touched).sum();
+        let once = again.map(|again| all.saturating_sub(again));
         let around: u64 = look.processes.iter().map(|p| p.around_bytes.min(touched(p))).sum();
-        let written = look.processes.iter().map(Process::written_pages).collect::<Option<Vec<u64>>>();
+        let written = sum_of(look.processes.iter().map(Process::written_pages));
         let written = written.filter(|_| self.about.written.is_some());
+        let born = sum_of(look.processes.iter().map(Process::born_pages));
+        let born = born.filter(|_| self.about.births.is_some());
+        let faults = sum_of(look.processes.iter().map(|process| Some(process.births.as_ref()?.faults)));
         Window {
             round: look.round,
             at_s: seconds(look.mark_ns),
             asked_s: seconds(look.asked_ns),
             effective_s: seconds(look.effective_ns),
-            wss_bytes: look.processes.iter().map(touched).sum(),
-            wss_low_bytes: (alone + most_shared).saturating_sub(around),
+            wss_bytes: once.unwrap_or(all),
+            wss_low_bytes: once.unwrap_or(alone + most_shared).saturating_sub(around),
             around_bytes: around,
             rss_bytes: look.processes.iter().map(|process| process.rss_bytes).sum(),
-            written_bytes: written.map(|pages| pages.iter().sum::<u64>() * self.page_bytes()),
+            written_bytes: written.map(|pages| pages.saturating_mul(self.page_bytes())),
+            faults: faults.filter(|_| born.is_some()),
+            born_bytes: born.map(|pages| pages.saturating_mul(self.page_bytes())),
             steps: look.steps,
             stopped_s: seconds(look.stopped_ns),
             cpu_s: seconds(look.cpu_ns),
@@ -112,6 +123,7 @@ impl Builder {
             *self.touched.entry((cell.pid, cell.start)).or_default() += cell.touched_bytes;
         }
         self.heat.push(cells);
+        self.newborn.push(&look.processes);
         self.times_s.push(seconds(look.mark_ns));
         if matches!(self.about.unit, Unit::Page | Unit::Chunk) {
             let unit = self.about.unit;
@@ -164,6 +176,7 @@ impl Builder {
         (pages.backend, pages.why) = (about.backend, about.why);
         (pages.sees, pages.unit, pages.exact) = (about.sees, about.unit, about.exact);
         (pages.written, pages.written_why_not) = (about.written, about.written_why_not);
+        pages.births = about.births.map(|how| self.newborn.finish(how, self.page_bytes()));
         (pages.disturbs, pages.injects, pages.filters) = (about.disturbs, about.injects, about.filters);
     }
 
@@ -225,6 +238,10 @@ impl Builder {
             let name = self.names.of(row.pid, row.start, row.end, row.mapping);
             owners.entry(name).or_default().cold_bytes += row.resident_bytes;
         }
+        let mut born = self.newborn.by_owner(&self.names, self.page_bytes());
+        for (name, owner) in owners.iter_mut().filter(|_| self.about.births.is_some()) {
+            owner.born_bytes = Some(born.remove(name).unwrap_or(0));
+        }
         let mut owners: Vec<Owner> =
             owners.into_iter().map(|(name, owner)| Owner { name: name.to_owned(), ..owner }).collect();
         owners.sort_by(|a, b| b.resident_bytes.cmp(&a.resident_bytes).then_with(|| a.name.cmp(&b.name)));
@@ -249,6 +266,11 @@ impl Builder {
         owners.truncate(MOST_NAMED);
         Cold { windows, bytes, share: share(bytes, all), owners }
     }
+}
+
+/// Known where it is known of all.
+fn sum_of(mut values: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    values.try_fold(0_u64, |sum, value| Some(sum.saturating_add(value?)))
 }
 
 /// The order of all touches is known: lower and upper are the same.
@@ -291,7 +313,10 @@ fn sum(group: &[&Window]) -> ByWindow {
     let mut sizes: Vec<u64> = group.iter().map(|window| window.wss_bytes).collect();
     sizes.sort_unstable();
     let looks = group.len().max(1) as u64;
-    let written: Vec<u64> = group.iter().filter_map(|window| window.written_bytes).collect();
+    let mean = |of: fn(&Window) -> Option<u64>| {
+        let known: Vec<u64> = group.iter().filter_map(|window| of(window)).collect();
+        known.iter().copied().fold(0, u64::saturating_add).checked_div(known.len() as u64)
+    };
     ByWindow {
         window_s: group.first().map_or(0.0, |window| window.asked_s),
         effective_s: group.iter().map(|window| window.effective_s).sum::<f64>() / looks as f64,
@@ -300,7 +325,8 @@ fn sum(group: &[&Window]) -> ByWindow {
         median_bytes: sizes.get(sizes.len() / 2).copied().unwrap_or(0),
         min_bytes: sizes.first().copied().unwrap_or(0),
         max_bytes: sizes.last().copied().unwrap_or(0),
-        written_mean_bytes: written.iter().sum::<u64>().checked_div(written.len() as u64),
+        written_mean_bytes: mean(|window| window.written_bytes),
+        born_mean_bytes: mean(|window| window.born_bytes),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Looks come in as they were stored; nothing here knows how they were made. The one invariant: what is told of a look
 //! is the sum of its spans.
 
+mod births;
 mod build;
 pub mod curve;
 pub mod heat;

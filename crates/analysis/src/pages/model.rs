@@ -25,6 +25,8 @@ pub struct Pages {
     pub huge_share: f64,
     pub written: Option<String>,
     pub written_why_not: Option<String>,
+    /// None where they were not asked for.
+    pub births: Option<Births>,
     pub disturbs: Vec<String>,
     pub injects: Option<String>,
     pub filters: Vec<String>,
@@ -75,7 +77,7 @@ pub struct Window {
     pub at_s: f64,
     pub asked_s: f64,
     pub effective_s: f64,
-    /// Of several processes what the sum of theirs is: shared pages are in it once for each.
+    /// Of several processes: pages that they share are in it once where page frames are known, else once for each.
     pub wss_bytes: u64,
     /// The least that it can be: each shared page counted once, without `around_bytes`.
     pub wss_low_bytes: u64,
@@ -83,6 +85,9 @@ pub struct Window {
     pub around_bytes: u64,
     pub rss_bytes: u64,
     pub written_bytes: Option<u64>,
+    /// Page faults, and the memory that is new by them at least; none where they are not seen.
+    pub faults: Option<u64>,
+    pub born_bytes: Option<u64>,
     pub steps: Option<u64>,
     pub stopped_s: f64,
     pub cpu_s: f64,
@@ -100,6 +105,7 @@ pub struct ByWindow {
     pub min_bytes: u64,
     pub max_bytes: u64,
     pub written_mean_bytes: Option<u64>,
+    pub born_mean_bytes: Option<u64>,
 }
 
 /// How far apart touches of the same memory are.
@@ -165,6 +171,29 @@ pub struct Owner {
     /// The mean over the last look of each round.
     pub touched_bytes: u64,
     pub cold_bytes: u64,
+    /// New in a window, the mean over the last look of each round; none where births are not seen.
+    pub born_bytes: Option<u64>,
+}
+
+/// Page faults of the last look of each round.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Births {
+    pub how: String,
+    pub faults: u64,
+    /// Nobody could keep them: their pages are not known.
+    pub lost: u64,
+    /// Of processes that came and went between two looks for them.
+    pub elsewhere: u64,
+    /// New, and not there any more at the look: the mean of a window.
+    pub gone_bytes: u64,
+    /// The files whose code met most of them.
+    pub code: Vec<Met>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Met {
+    pub name: String,
+    pub faults: u64,
 }
 
 /// Not touched for so many windows.

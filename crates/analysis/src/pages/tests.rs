@@ -1,7 +1,9 @@
 //! Hand-written looks and exact numbers.
 #![allow(clippy::float_cmp)] // ratios of small whole numbers
 
-use nilometer_trace::pages::{About, Distances, End, Line, Look, Mapping, Owner, Process, Span, Unit};
+use nilometer_trace::pages::{
+    About, Births, Distances, End, Line, Look, Mapping, Owner, Process, Span, Unit,
+};
 
 use super::model::How;
 use super::{Builder, Pages};
@@ -96,6 +98,45 @@ fn a_window_without_written_pages_is_unknown_and_not_nothing() {
 }
 
 #[test]
+fn new_memory_has_owners_and_what_is_gone_is_told() {
+    let about = About {
+        unit: Unit::Chunk,
+        unit_bytes: 64 * PAGE,
+        page_bytes: PAGE,
+        births: Some("faults".into()),
+        ..About::default()
+    };
+    let born = |round, faults, pages: Vec<(u64, u64)>, code: &[(&str, u64)]| {
+        let code = code.iter().map(|(name, faults)| ((*name).to_owned(), *faults)).collect();
+        let births = Some(Births { faults, pages, code, lost: 1, elsewhere: 2 });
+        look(round, vec![Process { births, ..process(1, vec![span(0, 64, 64), span(64, 64, 64)]) }])
+    };
+    let pages = build([
+        Line::About(Box::new(about)),
+        Line::Mapping(Mapping { name: "/lib/libc.so.6".into(), ..Mapping::default() }),
+        born(0, 30, vec![(60, 10), (200, 6)], &[("a", 20), ("b", 10)]),
+        born(1, 10, vec![], &[("b", 25)]),
+        Line::Owner(Owner { pid: 1, start: 64 * PAGE, end: 128 * PAGE, name: "weights".into() }),
+    ]);
+    let told: Vec<_> = pages.windows.iter().map(|window| (window.faults, window.born_bytes)).collect();
+    assert_eq!(told, [(Some(30), Some(16 * PAGE)), (Some(10), Some(0))]);
+    assert_eq!(pages.wss_by_window_s[0].born_mean_bytes, Some(8 * PAGE));
+    let owners: Vec<_> = pages.owners.iter().map(|owner| (&*owner.name, owner.born_bytes)).collect();
+    assert_eq!(owners, [("libc.so.6", Some(2 * PAGE)), ("weights", Some(3 * PAGE))], "a mean of two windows");
+    let births = pages.births.unwrap();
+    let code: Vec<_> = births.code.iter().map(|met| (&*met.name, met.faults)).collect();
+    assert_eq!((births.faults, births.lost, births.elsewhere), (40, 2, 4));
+    assert_eq!((births.gone_bytes, code), (3 * PAGE, vec![("b", 35), ("a", 20)]));
+}
+
+#[test]
+fn without_births_nothing_is_told_of_them() {
+    let pages = build([about(Unit::Chunk, 64 * PAGE), look(0, vec![process(1, vec![span(0, 64, 64)])])]);
+    assert_eq!((pages.windows[0].faults, pages.windows[0].born_bytes, pages.births), (None, None, None));
+    assert_eq!(pages.owners[0].born_bytes, None);
+}
+
+#[test]
 fn shared_pages_of_a_tree_are_bounds() {
     let shared = |pid| Process { shared_bytes: 10 * PAGE, ..process(pid, vec![span(0, 30, 30)]) };
     let pages = build([about(Unit::Mapping, 0), look(0, vec![shared(1), shared(2)])]);
@@ -103,6 +144,21 @@ fn shared_pages_of_a_tree_are_bounds() {
     assert_eq!((window.wss_low_bytes / PAGE, window.wss_bytes / PAGE, window.processes), (50, 60, 2));
     assert!(pages.reuse.is_none() && pages.reuse_why_not.is_some());
     assert_eq!((pages.unit_bytes, &*pages.ended), (None, "the recording was cut"));
+}
+
+#[test]
+fn pages_of_a_tree_whose_frames_are_known_count_once() {
+    let with = |pid, again| Process {
+        shared_bytes: 10 * PAGE,
+        again_bytes: Some(again * PAGE),
+        ..process(pid, vec![span(0, 30, 30)])
+    };
+    let pages = build([about(Unit::Page, PAGE), look(0, vec![with(1, 0), with(2, 7)])]);
+    let window = pages.windows[0];
+    assert_eq!((window.wss_low_bytes / PAGE, window.wss_bytes / PAGE), (53, 53));
+    let half_known = Process { again_bytes: None, ..with(2, 7) };
+    let pages = build([about(Unit::Page, PAGE), look(0, vec![with(1, 0), half_known])]);
+    assert_eq!((pages.windows[0].wss_low_bytes / PAGE, pages.windows[0].wss_bytes / PAGE), (50, 60));
 }
 
 #[test]

@@ -44,6 +44,14 @@ fn maxrss_of_the_launcher_is_not_the_targets() {
     assert_eq!((bytes, high), (1, 4), "{method}");
 }
 
+#[test]
+fn a_mark_that_nothing_told_is_unknown_and_not_zero() {
+    let mut stream = Stream::new().process(0, None, "main", 0);
+    stream.end_process(2, 0, 0, Some(Waited { launcher_kib: 4 << 10, ..waited(4) }));
+    let run = stream.exited(2);
+    assert_eq!((&run.peak, &run.largest_process, run.processes[0].hwm_bytes), (&None, &None, None));
+}
+
 /// These streams end with a recorder of 4 MiB.
 #[test]
 fn what_the_launcher_grew_to_later_hides_no_peak() {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use nilometer_kernel::read::damon::Damon;
 use nilometer_kernel::read::idle::IdleBitmap;
 use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::limits::page_bytes;
@@ -10,6 +11,7 @@ use nilometer_kernel::sys::trial;
 use nilometer_trace::pages::{About, Sees, Unit};
 
 use super::backend::Backend;
+use super::births;
 use super::damon::Regions;
 use super::guards::{Guards, Shared};
 use super::idle::Idle;
@@ -57,6 +59,10 @@ pub fn choose(pid: i32, options: &PageOptions) -> Result<Choice, Error> {
             Ok(()) => (Way::Idle, "as asked".to_owned()),
             Err(why) => return Err(Error::NotAvailable { way: Way::Idle.name(), why }),
         },
+        Some(Way::Damon) => match Damon::check(Path::new("/")) {
+            Ok(()) => (Way::Damon, "as asked".to_owned()),
+            Err(error) => return Err(unavailable(Way::Damon, &error)),
+        },
         Some(Way::Split) if !options.may_inject => {
             let why = "it needs system calls in the target, and --no-inject forbids them".to_owned();
             return Err(Error::NotAvailable { way: Way::Split.name(), why });
@@ -76,10 +82,14 @@ pub fn choose(pid: i32, options: &PageOptions) -> Result<Choice, Error> {
             }
         },
     };
+    if options.births {
+        births::check(pid).map_err(|why| Error::NotAvailable { way: BIRTHS, why })?;
+    }
     let guards = options.may_inject && trial::userfaultfd().is_ok_and(|offer| offer.wp_async);
     Ok(Choice { way, why, written: written_way(pid, options), guards })
 }
 
+pub(super) const BIRTHS: &str = "the stream of page faults (--births)";
 const NO_MONITOR: &str = "the kernel was built without CONFIG_PROC_PAGE_MONITOR";
 
 /// Whether `clear_refs` is there, of a process that is.
@@ -105,9 +115,22 @@ fn idle_works() -> Result<(), String> {
     }
 }
 
+fn unavailable(way: Way, error: &std::io::Error) -> Error {
+    let why = match (way, error.raw_os_error()) {
+        (Way::Damon, Some(2)) => "the kernel has no CONFIG_DAMON_SYSFS, or sysfs is hidden".to_owned(),
+        (Way::Damon, Some(13)) => "its tree in sysfs is root's".to_owned(),
+        (Way::Damon, Some(16)) => "somebody else's kdamond is set up; nilo never touches it".to_owned(),
+        _ => error.to_string(),
+    };
+    Error::NotAvailable { way: way.name(), why }
+}
+
 fn written_way(pid: i32, options: &PageOptions) -> Result<How, String> {
     if !options.written {
         return Err("--no-written".to_owned());
+    }
+    if options.births {
+        return Err("with --births, where a page that is watched for writes would be told as new".to_owned());
     }
     if has_soft_dirty() {
         return Ok(How::SoftDirty);
@@ -155,13 +178,7 @@ impl Choice {
         options: &PageOptions,
         guards: &Shared,
     ) -> Result<Box<dyn Backend>, Error> {
-        let unavailable = |error: std::io::Error| Error::NotAvailable {
-            way: self.way.name(),
-            why: match error.raw_os_error() {
-                Some(16) => "somebody else's kdamond is set up; nilo never touches it".to_owned(),
-                _ => error.to_string(),
-            },
-        };
+        let unavailable = |error: std::io::Error| unavailable(self.way, &error);
         let window = options.windows.last().copied().unwrap_or_default();
         Ok(match self.way {
             Way::Idle => Box::new(Idle::open(pid, &options.filters).map_err(unavailable)?),
@@ -196,7 +213,8 @@ impl Choice {
             written: self.how().map(|how| how.words().to_owned()),
             written_why_not: self.written.as_ref().err().cloned(),
             reuse_why_not: self.reuse_why_not(pid),
-            disturbs: self.disturbs(),
+            births: options.births.then(|| births::HOW.to_owned()),
+            disturbs: self.disturbs(options),
             injects: self.injects(),
             asked_s: options.windows.iter().map(std::time::Duration::as_secs_f64).collect(),
             pause: options.pause,
@@ -216,8 +234,11 @@ impl Choice {
         }
     }
 
-    fn disturbs(&self) -> Vec<String> {
+    fn disturbs(&self, options: &PageOptions) -> Vec<String> {
         let mut told = Vec::new();
+        if options.births {
+            told.push("each page fault of the target takes 3 to 4 µs longer".into());
+        }
         match self.way {
             Way::Split | Way::Mappings => {
                 told.push("clear_refs clears the bits by which reclaim finds old pages: under memory pressure other pages go".into());

@@ -133,6 +133,7 @@ impl Backend for Idle {
         let (pid, page) = (self.pid, self.map.page_bytes());
         let (idle, _) = self.bitmap.read(&self.heads).map_err(|error| Error::of_io(pid, error))?;
         let mut process = Process { pid, ..Process::default() };
+        let mut again_bytes = 0;
         let mut mappings = Vec::new();
         let read = Proc::default().read_maps(pid, |mapping| {
             if !mapping.name.starts_with(b"[v") {
@@ -153,12 +154,13 @@ impl Backend for Idle {
                 process.untracked_bytes += if fate == Fate::Untracked { page } else { 0 };
                 if fate == Fate::Touched {
                     process.shared_bytes += if frame.exclusive { 0 } else { page };
+                    again_bytes += if !frame.exclusive && table.is_counted(frame.frame) { page } else { 0 };
                     process.huge_bytes += if huge { page } else { 0 };
                 }
                 push(&mut process.spans, frame.page, fate == Fate::Touched, number);
             }
         }
-        Ok(process)
+        Ok(Process { again_bytes: Some(again_bytes), ..process })
     }
 }
 

@@ -7,6 +7,7 @@
 mod allowance;
 mod around;
 mod backend;
+mod births;
 mod choose;
 mod damon;
 mod errand;
@@ -50,6 +51,8 @@ pub struct PageOptions {
     pub written: bool,
     /// In every window, whatever it costs the target.
     pub written_always: bool,
+    /// Page faults, one by one.
+    pub births: bool,
     pub pause: bool,
     pub single: bool,
     pub names: bool,
@@ -68,6 +71,7 @@ impl Default for PageOptions {
             may_inject: false,
             written: true,
             written_always: false,
+            births: false,
             pause: false,
             single: false,
             names: true,

@@ -9,7 +9,8 @@ use nilometer_trace::pages::{About, End, Line, Look, Process};
 
 use super::allowance::Allowance;
 use super::backend::Backend;
-use super::choose::Choice;
+use super::births::Births;
+use super::choose::{BIRTHS, Choice};
 use super::guards::Shared;
 use super::table::Table;
 use super::wait::{Event, Waiter};
@@ -59,6 +60,7 @@ pub struct Session<'a> {
     standstill: Option<(Standstill, u64)>,
     stopped_ns: u64,
     allowance: Allowance,
+    births: Option<Births>,
 }
 
 struct Member {
@@ -98,12 +100,14 @@ impl<'a> Session<'a> {
             standstill: None,
             stopped_ns: 0,
             allowance: Allowance::new(options.written_always),
+            births: None,
         }
     }
 
     /// Looks until the target or the time ends. At least one look is stored, or it fails.
     pub fn run(&mut self, about: About) -> Result<Ended, Error> {
         (self.sink)(&Line::About(Box::new(about)))?;
+        self.hear_births()?;
         let ended = self.rounds();
         for member in self.members.values_mut() {
             member.backend.finish();
@@ -120,6 +124,20 @@ impl<'a> Session<'a> {
         }
         self.notes.extend(self.allowance.note().filter(|_| self.choice.how().is_some()));
         Ok(ended)
+    }
+
+    fn hear_births(&mut self) -> Result<(), Error> {
+        if !self.options.births {
+            return Ok(());
+        }
+        let births = Births::open(&self.pids()).map_err(|why| Error::NotAvailable { way: BIRTHS, why })?;
+        if !births.sees_system_calls() {
+            let told = "page faults inside of system calls (read into fresh memory) are not seen: \
+                        kernel.perf_event_paranoid allows those of user code only";
+            self.notes.push(told.to_owned());
+        }
+        self.births = Some(births);
+        Ok(())
     }
 
     /// The last line; the exit code is the command's.
@@ -202,6 +220,9 @@ impl<'a> Session<'a> {
             written.rest();
             Ok(())
         })?;
+        if let Some(births) = &self.births {
+            births.mark();
+        }
         self.let_go();
         let mark_ns = before_ns.midpoint(monotonic_ns());
         let mut cpu_ns = thread_cpu_ns().saturating_sub(cpu_ns);
@@ -250,7 +271,8 @@ impl<'a> Session<'a> {
         if !look.last {
             self.let_go();
         }
-        look.cpu_ns = *cpu_ns + thread_cpu_ns().saturating_sub(before_cpu_ns);
+        let hearing_ns = self.births.as_ref().map_or(0, Births::take_cpu_ns);
+        look.cpu_ns = *cpu_ns + thread_cpu_ns().saturating_sub(before_cpu_ns) + hearing_ns;
         *cpu_ns = 0;
         self.collect();
         look.stopped_ns = std::mem::take(&mut self.stopped_ns);
@@ -267,10 +289,16 @@ impl<'a> Session<'a> {
     fn look_at_all(&mut self) -> Result<Vec<Process>, Error> {
         let mut processes = Vec::with_capacity(self.members.len());
         let mut gone = Vec::new();
+        self.table.begin_look();
+        let pids: Vec<i32> = self.members.keys().copied().collect();
+        if let Some(births) = &self.births {
+            births.look();
+        }
         for (pid, member) in &mut self.members {
             let written = member.written.as_mut().and_then(Written::look);
+            let births = self.births.as_ref().map(|births| births.of(*pid, &pids));
             match member.backend.look(&mut self.table) {
-                Ok(process) => processes.push(Process { written, ..process }),
+                Ok(process) => processes.push(Process { written, births, ..process }),
                 Err(error) if *pid == self.pid => return Err(error),
                 Err(_) => gone.push(*pid),
             }
@@ -281,9 +309,14 @@ impl<'a> Session<'a> {
         Ok(processes)
     }
 
+    /// The process and, unless it was asked for alone, its tree.
+    fn pids(&self) -> Vec<i32> {
+        if self.options.single { vec![self.pid] } else { tree(self.pid) }
+    }
+
     /// The tree as it is now; a member that ended is dropped.
     fn find_members(&mut self) -> Result<(), Error> {
-        let pids = if self.options.single { vec![self.pid] } else { tree(self.pid) };
+        let pids = self.pids();
         self.members.retain(|pid, _| pids.contains(pid));
         for pid in pids.into_iter().take(MOST_PROCESSES) {
             if self.members.contains_key(&pid) {

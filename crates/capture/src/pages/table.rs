@@ -1,6 +1,7 @@
-//! Mappings get numbers; each is told once, before its number is used.
+//! What the processes of a tree have in common: numbers of mappings, each told once before it is used, and page frames,
+//! each counted once in a look.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use nilometer_kernel::parse::maps::Mapping;
 use nilometer_trace::pages::{Line, Mapping as Told};
@@ -12,6 +13,8 @@ pub(super) struct Table {
     /// The mapping that was numbered last: pieces that follow it and are alike belong to it.
     last: Option<Last>,
     pub news: Vec<Line>,
+    /// Shared frames that are counted in this look.
+    frames: HashSet<u64>,
 }
 
 #[derive(Debug)]
@@ -24,6 +27,15 @@ struct Last {
 }
 
 impl Table {
+    pub fn begin_look(&mut self) {
+        self.frames.clear();
+    }
+
+    /// Whether a process of this look had this frame before.
+    pub fn is_counted(&mut self, frame: u64) -> bool {
+        !self.frames.insert(frame)
+    }
+
     /// Must be asked in order of address for each process.
     pub fn number(&mut self, pid: i32, mapping: &Mapping<'_>) -> u32 {
         if let Some(last) = &mut self.last
@@ -62,6 +74,14 @@ impl Table {
 mod tests {
     use super::*;
     use nilometer_kernel::parse::maps::parse_header;
+
+    #[test]
+    fn a_frame_counts_once_in_a_look() {
+        let mut table = Table::default();
+        assert_eq!([7, 7, 8].map(|frame| table.is_counted(frame)), [false, true, false]);
+        table.begin_look();
+        assert!(!table.is_counted(7));
+    }
 
     #[test]
     fn pieces_of_one_mapping_have_one_number() {

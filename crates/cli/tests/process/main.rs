@@ -48,6 +48,7 @@ mod heap_torch;
 mod leak;
 mod metrics;
 mod pages;
+mod pages_births;
 mod pages_command;
 mod where_ledger;
 mod where_parts;

@@ -1,6 +1,6 @@
 //! `nilo pages` with commands of its own, with bad input, and with targets that end, replace themselves or see it killed.
 
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::harness::{Dialogue, Lab, c_program, finish, nilo_binary, skip, text};
 use crate::pages::{Hot, MIB};
+use crate::watched::is_root;
 
 #[test]
 fn a_command_is_started_split_and_ends_as_it_would() {
@@ -110,19 +111,35 @@ fn bad_input_is_answered_with_the_next_command() {
 
 #[test]
 fn another_users_process_is_refused_by_name_of_the_rule() {
+    let hot = Hot::start(MIB, "private");
+    let Some(told) = refused_to_nobody(&["pages", &hot.dialogue.pid().to_string()]) else { return };
+    assert!(told.contains("another user's"), "{told}");
+    hot.dialogue.end();
+}
+
+/// To anybody but root DAMON is refused on every machine.
+#[test]
+fn a_way_that_does_not_work_here_promises_nothing() {
+    let Some(told) = refused_to_nobody(&["pages", "--backend", "damon", "--", "true"]) else { return };
+    assert!(told.contains("damon is not available here") && told.contains("nilo doctor"), "{told}");
+    assert!(!told.contains("gives"), "{told}");
+}
+
+/// What another user than root is told, whom `nilo` refuses with 5.
+fn refused_to_nobody(words: &[&str]) -> Option<String> {
     const NOBODY: u32 = 65534;
-    if std::fs::metadata("/proc/self").map_or(1, |own| own.uid()) != 0 {
-        return skip("root", "a second user is needed");
+    if !is_root() {
+        skip("root", "a second user is needed");
+        return None;
     }
-    let (lab, hot) = (Lab::new(), Hot::start(MIB, "private"));
+    let lab = Lab::new();
     std::fs::set_permissions(lab.path(""), PermissionsExt::from_mode(0o777)).unwrap();
     std::fs::copy(nilo_binary(), lab.path("nilo")).unwrap(); // the build directory may be closed to others
     let mut nilo = Command::new(lab.path("nilo"));
-    nilo.uid(NOBODY).gid(NOBODY).current_dir(lab.path("")).args(["pages", &hot.dialogue.pid().to_string()]);
-    let output = finish(&mut nilo);
-    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("another user's"), "{}", text(&output.stderr));
-    hot.dialogue.end();
+    let output = finish(nilo.uid(NOBODY).gid(NOBODY).current_dir(lab.path("")).args(words));
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{told}");
+    Some(told)
 }
 
 #[test]

@@ -8,6 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Below the file system's root.
+const KDAMONDS: &str = "sys/kernel/mm/damon/admin/kdamonds";
+
 /// A stretch of addresses in which accesses were sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
@@ -33,13 +36,15 @@ pub struct Attributes {
 }
 
 impl Damon {
-    /// EBUSY where the tree has an owner.
+    /// Can one be started? EBUSY where the tree has an owner.
+    pub fn check(root: &Path) -> io::Result<()> {
+        let number = std::fs::read_to_string(root.join(KDAMONDS).join("nr_kdamonds"))?;
+        if number.trim() == "0" { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EBUSY)) }
+    }
+
     pub fn start(root: &Path, pid: i32, attributes: &Attributes) -> io::Result<Self> {
-        let kdamonds = root.join("sys/kernel/mm/damon/admin/kdamonds");
-        let number = std::fs::read_to_string(kdamonds.join("nr_kdamonds"))?;
-        if number.trim() != "0" {
-            return Err(io::Error::from_raw_os_error(libc::EBUSY));
-        }
+        Self::check(root)?;
+        let kdamonds = root.join(KDAMONDS);
         write(&kdamonds.join("nr_kdamonds"), 1)?;
         let damon = Self { kdamonds };
         damon.set_up(pid, attributes)?;
@@ -119,7 +124,7 @@ mod tests {
     #[test]
     fn a_tree_that_has_an_owner_is_left_alone() {
         let root = tempfile::tempdir().unwrap();
-        let kdamonds = root.path().join("sys/kernel/mm/damon/admin/kdamonds");
+        let kdamonds = root.path().join(KDAMONDS);
         std::fs::create_dir_all(&kdamonds).unwrap();
         std::fs::write(kdamonds.join("nr_kdamonds"), "1\n").unwrap();
         let refused = Damon::start(root.path(), 1, &ATTRIBUTES).unwrap_err();
@@ -130,7 +135,7 @@ mod tests {
     #[test]
     fn what_cannot_be_set_up_is_taken_down() {
         let root = tempfile::tempdir().unwrap();
-        let kdamonds = root.path().join("sys/kernel/mm/damon/admin/kdamonds");
+        let kdamonds = root.path().join(KDAMONDS);
         std::fs::create_dir_all(&kdamonds).unwrap();
         std::fs::write(kdamonds.join("nr_kdamonds"), "0\n").unwrap();
         assert!(Damon::start(root.path(), 1, &ATTRIBUTES).is_err());

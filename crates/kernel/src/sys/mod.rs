@@ -6,6 +6,7 @@
 
 pub mod clock;
 pub mod companion;
+pub mod faults;
 pub mod inherited;
 pub mod inject;
 pub mod inotify;

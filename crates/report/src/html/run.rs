@@ -69,7 +69,7 @@ fn processes(run: &Run) -> Option<Markup> {
 fn process_row(process: &Process) -> Vec<String> {
     let size = |bytes: Option<u64>| bytes.map_or_else(|| "–".into(), text::bytes);
     vec![
-        text::bytes(process.hwm_bytes),
+        size(process.hwm_bytes),
         size(process.uss_bytes),
         size(process.pss_bytes),
         text::duration(process.cpu_s),

@@ -7,7 +7,7 @@ pub mod json;
 pub mod picture;
 pub(crate) mod trace;
 
-use nilometer_analysis::pages::model::{Bound, Cold, Owner, Pages};
+use nilometer_analysis::pages::model::{Births, Bound, Cold, Met, Owner, Pages};
 use nilometer_analysis::pages::{Sees, Unit};
 
 use crate::layout::{Line, Style, Tone, fold};
@@ -87,6 +87,7 @@ fn looked(pages: &Pages) -> Vec<Line> {
     lines.extend(bounds_of_tree(pages));
     lines.extend(around(pages));
     lines.push(Line::new("written", written(pages)));
+    lines.extend(pages.births.iter().map(|births| Line::new("born", born(pages, births))));
     lines.extend(reuse(pages));
     lines.extend(pages.cold.iter().map(|cold| Line::new("cold", cold_words(cold))));
     lines.push(Line::new("cost", cost(pages)));
@@ -137,7 +138,8 @@ fn gives(pages: &Pages) -> String {
         .written_why_not
         .as_ref()
         .map_or_else(|| "written bytes".to_owned(), |why| format!("no written bytes ({why})"));
-    format!("working set; {map}; {reuse}; {written}")
+    let births = if pages.births.is_some() { "; new memory" } else { "" };
+    format!("working set; {map}; {reuse}; {written}{births}")
 }
 
 fn covers(pages: &Pages) -> String {
@@ -187,6 +189,30 @@ fn written(pages: &Pages) -> String {
         (_, _, Some(why)) => format!("not seen: {why}"),
         _ => "not seen".into(),
     }
+}
+
+/// How much memory is new in a window, and whose code touched it first.
+fn born(pages: &Pages, births: &Births) -> String {
+    let bytes = pages.wss_by_window_s.last().and_then(|by| by.born_mean_bytes).unwrap_or(0);
+    let known: u64 = births.code.iter().map(|met| met.faults).sum();
+    let share = |met: &Met| format!("{} {}", text::percent(met.faults as f64 / known as f64), met.name);
+    let code: Vec<String> = births.code.iter().take(MOST_NAMED).map(share).collect();
+    let by = if code.is_empty() { String::new() } else { format!(", by code of {}", code.join(" · ")) };
+    let gone = match births.gone_bytes {
+        0 => String::new(),
+        bytes => format!("; {} of it given back by then, or left out", text::bytes(bytes)),
+    };
+    let unknown = births.lost.saturating_add(births.elsewhere);
+    let more = match unknown {
+        0 => String::new(),
+        _ => format!(
+            "; not in it: {} that could not be kept, {} of processes that came and went",
+            text::counted(births.lost, "fault", "faults"),
+            text::count(births.elsewhere)
+        ),
+    };
+    let faults = text::counted(births.faults, "fault", "faults");
+    format!("{} a window at least, {faults} in all{by}{gone}{more} ({})", text::bytes(bytes), births.how)
 }
 
 /// Where written pages were not looked for in every window.
@@ -267,12 +293,13 @@ fn windows(pages: &Pages, style: &Style) -> String {
     if pages.asked_windows.max(pages.wss_by_window_s.len()) > 1 {
         return by_window(pages, style);
     }
-    let mut table = Table::new(&["touched", "written", "resident", "asked", "effective", "at"]);
+    let second = Second::of(pages);
+    let mut table = Table::new(&["touched", second.head(), "resident", "asked", "effective", "at"]);
     let skipped = pages.windows.len().saturating_sub(MOST_WINDOWS);
     for window in pages.windows.iter().skip(skipped) {
         table.row(vec![
             text::bytes(window.wss_bytes),
-            window.written_bytes.map_or_else(|| "?".into(), text::bytes),
+            second.show(window.written_bytes, window.born_bytes),
             text::bytes(window.rss_bytes),
             text::duration(window.asked_s),
             text::duration(window.effective_s),
@@ -283,15 +310,41 @@ fn windows(pages: &Pages, style: &Style) -> String {
     table.render(style) + &earlier
 }
 
+/// What is told beside the touched bytes of a window: never both, because one disturbs the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Second {
+    Written,
+    Born,
+}
+
+impl Second {
+    fn of(pages: &Pages) -> Self {
+        if pages.births.is_some() { Self::Born } else { Self::Written }
+    }
+
+    fn head(self) -> &'static str {
+        match self {
+            Self::Written => "written",
+            Self::Born => "born",
+        }
+    }
+
+    fn show(self, written: Option<u64>, born: Option<u64>) -> String {
+        let bytes = if self == Self::Written { written } else { born };
+        bytes.map_or_else(|| "?".into(), text::bytes)
+    }
+}
+
 fn by_window(pages: &Pages, style: &Style) -> String {
-    let mut table = Table::new(&["window", "touched", "least", "most", "written", "looks", "effective"]);
+    let second = Second::of(pages);
+    let mut table = Table::new(&["window", "touched", "least", "most", second.head(), "looks", "effective"]);
     for by in &pages.wss_by_window_s {
         table.row(vec![
             text::duration(by.window_s),
             text::bytes(by.median_bytes),
             text::bytes(by.min_bytes),
             text::bytes(by.max_bytes),
-            by.written_mean_bytes.map_or_else(|| "?".into(), text::bytes),
+            second.show(by.written_mean_bytes, by.born_mean_bytes),
             text::count(by.looks),
             text::duration(by.effective_s),
         ]);
@@ -300,7 +353,8 @@ fn by_window(pages: &Pages, style: &Style) -> String {
 }
 
 fn owners(pages: &Pages, style: &Style) -> String {
-    let mut table = Table::new(&["touched", "resident", "never", "owner"]);
+    let born: &[&str] = if pages.births.is_some() { &["born"] } else { &[] };
+    let mut table = Table::new(&[&["touched", "resident", "never"], born, &["owner"]].concat());
     for owner in pages.owners.iter().take(MOST_OWNERS) {
         table.row(row(owner));
     }
@@ -315,7 +369,7 @@ fn owners(pages: &Pages, style: &Style) -> String {
 
 fn row(owner: &Owner) -> Vec<String> {
     let sizes = [owner.touched_bytes, owner.resident_bytes, owner.cold_bytes];
-    sizes.into_iter().map(text::bytes).chain([owner.name.clone()]).collect()
+    sizes.into_iter().chain(owner.born_bytes).map(text::bytes).chain([owner.name.clone()]).collect()
 }
 
 #[cfg(test)]

@@ -32,6 +32,38 @@ fn example() -> Pages {
     builder.finish()
 }
 
+/// A look with page faults.
+fn births() -> Pages {
+    let lines = r#"{"about":{"version":1,"pid":7,"command":"python","backend":"mappings","why":"as asked","unit":"mapping","exact":true,"page_bytes":4096,"births":"page faults","written_why_not":"with --births","asked_s":[1.0]}}
+{"mapping":{"id":0,"pid":7,"start":0,"perms":"rw-p","name":""}}
+{"look":{"round":0,"last":true,"asked_ns":1000000000,"effective_ns":1010000000,"processes":[{"pid":7,"rss_bytes":524288,"spans":[0,128,128,64,0],"births":{"faults":1200,"pages":[[0,32],[500,2]],"code":[["libtorch_cpu.so",900],["libc.so.6",300]],"lost":5,"elsewhere":7}}]}}
+{"end":{"duration_ns":1100000000,"why":"interrupted"}}
+"#;
+    let mut builder = Builder::default();
+    assert_eq!(Builder::read(&mut lines.as_bytes(), &mut builder).unwrap(), 0);
+    builder.finish()
+}
+
+#[test]
+fn births_have_a_line_a_column_and_a_place_in_the_document() {
+    let pages = births();
+    let screen = render(&pages, &STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "born 136 KiB a window at least, 1,200 faults in all, by code of 75 % libtorch_cpu.so · 25 % libc.so.6",
+        "; 8.00 KiB of it given back by then, or left out; not in it: 5 faults that could not be kept, 7 of processes \
+         that came and went (page faults)",
+        "touched born resident asked",
+        "touched resident never born owner",
+        "256 KiB 512 KiB 0 B 128 KiB anonymous",
+    ] {
+        assert!(screen.contains(words), "{words}: {screen}");
+    }
+    assert!(render_start(&pages, &STYLE).contains("new memory"));
+    let document = json::document(&pages);
+    assert_eq!(breaches(&document), Vec::<String>::new());
+    assert_eq!(document["windows"][0]["born_bytes"], 34 * 4096);
+}
+
 /// Three laps over three pages, and one access over a border.
 fn trace(sampled: bool) -> Pages {
     let (share, error) = if sampled { (0.25, "0.0123") } else { (1.0, "null") };

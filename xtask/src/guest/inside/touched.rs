@@ -201,7 +201,27 @@ fn forked() -> Result<()> {
         let shared = hot.process(look)?["shared_bytes"].as_u64().unwrap_or(0);
         ensure!(shared >= count * PAGE, "only {shared} bytes are told as shared");
     }
+    let (document, looks) = hot.look(&["--backend", "idle"])?;
+    for (look, window) in looks.iter().zip(document["windows"].as_array().context("windows")?) {
+        counted_once(look, window, count * PAGE)?;
+    }
     hot.ask("end").map(drop)
+}
+
+/// Of a process and its fork: what both have, `shared` bytes of which were touched, is in the window's sum once.
+fn counted_once(look: &Value, window: &Value, shared: u64) -> Result<()> {
+    let processes = look["processes"].as_array().context("processes")?;
+    let touched = |process: &Value| -> Result<u64> {
+        let numbers: Vec<u64> = serde_json::from_value(process["spans"].clone())?;
+        Ok(numbers.chunks_exact(5).map(|span| span[3] * PAGE).sum())
+    };
+    let all: Vec<u64> = processes.iter().map(touched).collect::<Result<_>>()?;
+    let again: u64 = processes.iter().filter_map(|process| process["again_bytes"].as_u64()).sum();
+    ensure!(all.len() == 2, "{} processes", all.len());
+    ensure!((shared..=all[0].min(all[1])).contains(&again), "{again} of {all:?} are told as counted before");
+    let told = [&window["wss_bytes"], &window["wss_low_bytes"]].map(|told| told.as_u64().unwrap_or(0));
+    ensure!(told == [all[0] + all[1] - again; 2], "{told:?} of {all:?} less {again}");
+    Ok(())
 }
 
 fn mappings() -> Result<()> {

@@ -159,6 +159,7 @@ fn options(args: &PagesArgs, is_command: bool) -> PageOptions {
         may_inject: !how.no_inject && (is_command || wants_split),
         written: !how.no_written,
         written_always: how.written == Often::Always,
+        births: how.births,
         pause: how.pause == Switch::On,
         single: how.single,
         names: !how.no_names,

@@ -15,9 +15,10 @@ pub fn of(pid: i32, error: Error) -> Failure {
         Error::NotPermitted { .. } => (exit::NOT_AVAILABLE, Some(permission(pid))),
         Error::NotAvailable { .. } => (
             exit::NOT_AVAILABLE,
-            Some(format!(
-                "take the best way that works here:  nilo pages {pid},  and see what does:  nilo doctor"
-            )),
+            Some(
+                "take the best way that works here, without --backend, and see what does:  nilo doctor"
+                    .to_owned(),
+            ),
         ),
         Error::Nothing(_) => (exit::NOT_AVAILABLE, Some("see what works here:  nilo doctor".to_owned())),
         Error::Kernel(_) | Error::Store(_) => (exit::OURS, None),

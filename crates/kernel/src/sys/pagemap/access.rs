@@ -11,6 +11,7 @@ use super::{
 
 const PAGE_IS_WPALLOWED: u64 = 1 << 0;
 const PAGE_IS_WRITTEN: u64 = 1 << 1;
+const PAGE_IS_HUGE: u64 = 1 << 6;
 const PM_SCAN_WP_MATCHING: u64 = 1 << 0;
 /// Documentation/admin-guide/mm/soft-dirty.rst
 const PM_SOFT_DIRTY: u64 = 1 << 55;
@@ -66,6 +67,12 @@ impl Pagemap {
             return_mask: PAGE_IS_PRESENT,
             ..Scan::default()
         };
+        self.scan_matching(range, &template, into)
+    }
+
+    /// Appends what of `range` lies in pages that one entry of a higher table maps (2 MiB). Since Linux 6.7.
+    pub fn scan_huge(&self, range: &Range<u64>, into: &mut Vec<Range<u64>>) -> io::Result<()> {
+        let template = Scan { category_mask: PAGE_IS_HUGE, return_mask: PAGE_IS_HUGE, ..Scan::default() };
         self.scan_matching(range, &template, into)
     }
 
