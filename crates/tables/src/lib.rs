@@ -1,4 +1,4 @@
-//! Records of a run for other tools: CSV, JSON lines, Parquet. The only user of arrow.
+//! Records of a run for other tools: CSV, JSON lines, Parquet. The only user of parquet.
 //!
 //! Not for people (that is `report`) and not computed models (those are `analysis`): every value here was
 //! recorded, apart from the few sums that `TABLES.md` defines. That page is normative for the names of

@@ -10,14 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use arrow_schema::Field;
 use nilometer_analysis::rank::Ranked;
 use nilometer_analysis::stats::median;
 use nilometer_trace::job;
 use nilometer_trace::record::{MarkKind, Phase, ProcessSample, Record, Tick};
 use nilometer_trace::{Manifest, Reader};
 
-use super::sheet::{Cell, Sheet, TIME, Unfinished, float, int, maybe, text};
+use super::sheet::{Cell, Field, Sheet, TIME, Unfinished, float, int, maybe, text};
 use crate::{Error, Identity};
 
 /// Steps of a rank whose times are compared with another's.

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use arrow_schema::Field;
 use nilometer_trace::record::{self, Event, EventKind, KindSum, Mark, MarkKind, NamedMapping, ProcessEnd};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{
     Context, Place,
-    sheet::{Cell, Sheet, TIME, Unfinished, float, int, maybe, text},
+    sheet::{Cell, Field, Sheet, TIME, Unfinished, float, int, maybe, text},
 };
 use crate::{
     Error,

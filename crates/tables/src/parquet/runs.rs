@@ -1,11 +1,10 @@
 //! `runs`: one row with the facts of the manifest and how the log ended.
 
-use arrow_schema::Field;
 use nilometer_trace::{Ending, Manifest};
 
 use super::{
     Place,
-    sheet::{Cell, TIME, Unfinished, flag, float, int, maybe, text},
+    sheet::{Cell, Field, TIME, Unfinished, flag, float, int, maybe, text},
 };
 use crate::{Error, outline::Outline};
 

@@ -1,13 +1,10 @@
 //! The tables with rows for ticks: `samples`, `system`, `tree`.
 
-use std::collections::HashMap;
-
-use arrow_schema::Field;
 use nilometer_trace::record::{Columns, ProcessSample, Tick, Unit};
 
 use super::{
     Context, Place,
-    sheet::{Cell, Sheet, TIME, Unfinished, float, int, maybe, text},
+    sheet::{Cell, Field, Sheet, TIME, Unfinished, float, int, maybe, text},
 };
 use crate::{Error, csv::phase_name, json::bytes, layout::Layout, outline::Outline};
 
@@ -89,10 +86,8 @@ fn tree_fields() -> Vec<Field> {
 
 fn system_fields(outline: &Outline) -> Vec<Field> {
     let mut fields = phase_fields();
-    fields.extend(outline.union.columns().iter().map(|column| {
-        let unit = HashMap::from([("unit".to_owned(), unit_name(column.unit).to_owned())]);
-        maybe(int(&column.name)).with_metadata(unit)
-    }));
+    let columns = outline.union.columns().iter();
+    fields.extend(columns.map(|column| maybe(int(&column.name)).in_units_of(unit_name(column.unit))));
     fields
 }
 

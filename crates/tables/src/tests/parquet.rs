@@ -6,14 +6,13 @@ use std::{
 };
 
 use ::parquet::{
-    arrow::arrow_reader::ParquetRecordBatchReaderBuilder,
     basic::{Compression, Type},
     file::{
         reader::{FileReader, SerializedFileReader},
         statistics::Statistics,
     },
+    record::{Field, Row},
 };
-use arrow_array::{Array, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use nilometer_trace::{
     reader::Why,
     record::{ProcessSample, Tick},
@@ -28,29 +27,21 @@ const PARTITION: &str = "run=train%201/node=node7/rank=3";
 /// Rows as arrays of JSON values, in the order of the columns.
 fn rows(directory: &Path, table: &str) -> (Vec<String>, Vec<Vec<Value>>) {
     let file = File::open(directory.join(format!("{table}.parquet"))).unwrap();
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
-    let names = builder.schema().fields().iter().map(|field| field.name().clone()).collect();
-    let rows = builder.build().unwrap().flat_map(|batch| batch_rows(&batch.unwrap())).collect();
-    (names, rows)
+    let reader = SerializedFileReader::new(file).unwrap();
+    let schema = reader.metadata().file_metadata().schema();
+    let names = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
+    let row = |row: Row| row.get_column_iter().map(|(_, field)| cell(field)).collect();
+    (names, reader.get_row_iter(None).unwrap().map(|read| row(read.unwrap())).collect())
 }
 
-fn batch_rows(batch: &RecordBatch) -> Vec<Vec<Value>> {
-    let row = |row| batch.columns().iter().map(|column| cell(column.as_ref(), row)).collect();
-    (0..batch.num_rows()).map(row).collect()
-}
-
-fn cell(column: &dyn Array, row: usize) -> Value {
-    let any = column.as_any();
-    if column.is_null(row) {
-        Value::Null
-    } else if let Some(ints) = any.downcast_ref::<Int64Array>() {
-        ints.value(row).into()
-    } else if let Some(floats) = any.downcast_ref::<Float64Array>() {
-        floats.value(row).into()
-    } else if let Some(flags) = any.downcast_ref::<BooleanArray>() {
-        flags.value(row).into()
-    } else {
-        any.downcast_ref::<StringArray>().unwrap().value(row).into()
+fn cell(field: &Field) -> Value {
+    match field {
+        Field::Null => Value::Null,
+        Field::Long(value) => (*value).into(),
+        Field::Double(value) => (*value).into(),
+        Field::Bool(value) => (*value).into(),
+        Field::Str(value) => value.as_str().into(),
+        other => panic!("{other:?} is of no type of ours"),
     }
 }
 
@@ -189,6 +180,19 @@ fn files_are_zstd_with_statistics_of_the_time_and_say_where_they_belong() {
     let keys = reader.metadata().file_metadata().key_value_metadata().unwrap();
     let key = |name| keys.iter().find(|it| it.key == name).unwrap().value.as_deref().unwrap();
     assert_eq!((key("nilo.run"), key("nilo.node"), key("nilo.rank")), ("train 1", "node7", "3"));
+}
+
+#[test]
+fn units_of_system_columns_are_told() {
+    let made = Made::whole().finish();
+    let directory = write_parquet(&made.run(), None, false).unwrap().directory;
+    let reader = SerializedFileReader::new(File::open(directory.join("system.parquet")).unwrap()).unwrap();
+    let keys = reader.metadata().file_metadata().key_value_metadata().unwrap();
+    let units = keys.iter().find(|it| it.key == "nilo.units").unwrap().value.as_deref().unwrap();
+    let units: Value = serde_json::from_str(units).unwrap();
+    let (names, _) = rows(&directory, "system");
+    assert!(names[4..].iter().all(|name| units[name].is_string()), "{units}");
+    assert_eq!((&units["meminfo.MemTotal"], &units["ts_ns"]), (&json!("kB"), &Value::Null));
 }
 
 #[test]
