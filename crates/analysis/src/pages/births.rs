@@ -68,7 +68,9 @@ impl Newborn {
             let bytes = owners.entry(name).or_default();
             *bytes = bytes.saturating_add(pages.saturating_mul(page));
         }
-        owners.values_mut().for_each(|bytes| *bytes /= self.rounds.max(1));
+        for bytes in owners.values_mut() {
+            *bytes /= self.rounds.max(1);
+        }
         owners
     }
 

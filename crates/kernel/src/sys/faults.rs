@@ -21,6 +21,7 @@ const DISABLED: u64 = 1;
 const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HV: u64 = 1 << 6;
+const NO_GROUP: i32 = -1;
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
 const PERF_EVENT_IOC_ENABLE: libc::c_ulong = 0x2400;
 const PERF_EVENT_IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
@@ -55,7 +56,8 @@ pub struct FaultStream {
 struct Ring {
     processor: i32,
     event: OwnedFd,
-    start: NonNull<u8>,
+    /// The head page, then `data_bytes`.
+    start: NonNull<u64>,
     data_bytes: usize,
     /// Everything before it was read.
     tail: u64,
@@ -128,7 +130,6 @@ fn open_event(thread: i32, processor: i32, in_system_calls: bool) -> io::Result<
         0,
         0,
     ];
-    const NO_GROUP: i32 = -1;
     // SAFETY: `attr` is a `struct perf_event_attr` of the first version, as its size field says.
     let fd = unsafe {
         libc::syscall(
@@ -203,16 +204,16 @@ impl Ring {
 
     /// A word of the record at the tail; beyond its end one of another record, which is not used.
     fn word(&self, number: u64) -> u64 {
-        let at = (self.tail + 8 * number) as usize % self.data_bytes;
-        // SAFETY: `at` is a multiple of 8 below `data_bytes`, which lie behind the first page of the mapping; the kernel does
-        // not write there before the tail is moved.
-        unsafe { self.start.as_ptr().add(page_bytes() as usize + at).cast::<u64>().read_volatile() }
+        let at = page_bytes() as usize + (self.tail + 8 * number) as usize % self.data_bytes;
+        // SAFETY: `at` is a multiple of 8 within the mapping, behind its first page; the kernel does not write there before the
+        // tail is moved.
+        unsafe { self.start.as_ptr().add(at / 8).read_volatile() }
     }
 
     fn end(&self, offset: usize) -> &AtomicU64 {
         // SAFETY: both offsets are aligned and lie in the first page of the mapping, which lives as long as `self`; the kernel
         // and we use them as atomics only.
-        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) }
+        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset / 8)) }
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) fn write(run: &Path, place: &Place<'_>) -> Result<Option<Unfinished>,
     let mut fields = vec![text("function"), maybe(text("file")), maybe(int("line")), maybe(text("library"))];
     fields.extend(NUMBERS.map(int));
     fields.extend([maybe(float("growth_bytes_per_step")), text("stack")]);
-    let mut sheet = place.sheet(FILE, fields)?;
+    let mut sheet = place.sheet(FILE, &fields)?;
     let mut written = Ok(());
     each_stack(&recording, &symbols, &Options::default(), |site, _, _| {
         if written.is_ok() {

@@ -268,7 +268,7 @@ impl Writer<'_> {
         fs::create_dir_all(&place).map_err(|source| Error::Io { path: place.clone(), source })?;
         let identity =
             Identity { run: self.name.to_owned(), node: part.row.node.clone(), rank: part.row.rank };
-        let sheet = Sheet::create(place.join(SAMPLES), sample_fields(self.options.by), &identity)?;
+        let sheet = Sheet::create(place.join(SAMPLES), &sample_fields(self.options.by), &identity)?;
         self.open = Some((place, sheet));
         Ok(())
     }
@@ -376,7 +376,7 @@ fn ranks(
 ) -> Result<Unfinished, Error> {
     fs::create_dir_all(directory).map_err(|source| Error::Io { path: directory.to_owned(), source })?;
     let identity = Identity { run: name.to_owned(), node: String::new(), rank: 0 };
-    let mut sheet = Sheet::create(directory.join(RANKS), rank_fields(), &identity)?;
+    let mut sheet = Sheet::create(directory.join(RANKS), &rank_fields(), &identity)?;
     for ((part, told), skew) in parts.iter().zip(told).zip(skews) {
         let manifest = Manifest::read(&part.path)?;
         let exit = manifest.end.as_ref().and_then(|end| end.exit.as_ref());

@@ -95,7 +95,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn sheet(&self, name: &str, fields: Vec<sheet::Field>) -> Result<Sheet, Error> {
+    fn sheet(&self, name: &str, fields: &[sheet::Field]) -> Result<Sheet, Error> {
         Sheet::create(self.directory.join(name), fields, self.identity)
     }
 }

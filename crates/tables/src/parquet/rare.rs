@@ -29,7 +29,7 @@ struct Alive {
 
 impl Processes {
     pub(super) fn create(place: &Place<'_>) -> Result<Self, Error> {
-        Ok(Self { sheet: place.sheet("processes.parquet", process_fields())?, alive: BTreeMap::new() })
+        Ok(Self { sheet: place.sheet("processes.parquet", &process_fields())?, alive: BTreeMap::new() })
     }
 
     pub(super) fn begin(&mut self, context: &Context<'_>, process: &record::Process) -> Result<(), Error> {
@@ -153,7 +153,7 @@ impl Shares {
             int("swap_pss_bytes"),
             float("cost_s"),
         ]);
-        place.sheet("shares.parquet", fields).map(Self)
+        place.sheet("shares.parquet", &fields).map(Self)
     }
 
     pub(super) fn add(&mut self, context: &Context<'_>, it: &record::Shares) -> Result<(), Error> {
@@ -198,8 +198,8 @@ impl KindTables {
         let mut mappings = walk_fields();
         mappings.extend([text("kind"), text("name"), int("rss_bytes"), int("pss_bytes")]);
         Ok(Self {
-            kinds: place.sheet("kinds.parquet", kinds)?,
-            mappings: place.sheet("mappings.parquet", mappings)?,
+            kinds: place.sheet("kinds.parquet", &kinds)?,
+            mappings: place.sheet("mappings.parquet", &mappings)?,
         })
     }
 
@@ -259,7 +259,7 @@ impl Marks {
             maybe(int("step")),
             maybe(text("text")),
         ];
-        place.sheet("marks.parquet", fields).map(Self)
+        place.sheet("marks.parquet", &fields).map(Self)
     }
 
     pub(super) fn add(&mut self, context: &Context<'_>, it: &Mark) -> Result<(), Error> {
@@ -290,7 +290,7 @@ impl Events {
     pub(super) fn create(place: &Place<'_>) -> Result<Self, Error> {
         let fields =
             vec![int(TIME), float("seconds"), text("event"), maybe(float("duration_s")), text("detail")];
-        place.sheet("events.parquet", fields).map(Self)
+        place.sheet("events.parquet", &fields).map(Self)
     }
 
     /// The fields differ from event to event: they stay one JSON object.

@@ -19,7 +19,7 @@ pub(super) fn write(
         ending: ending.to_string(),
         manifest: serde_json::to_string(manifest)?,
     };
-    let mut sheet = place.sheet("runs.parquet", fields())?;
+    let mut sheet = place.sheet("runs.parquet", &fields())?;
     let start = start_cells(outline, manifest, &texts);
     let end = end_cells(manifest, ending == Ending::Clean, &texts);
     sheet.row(start.into_iter().chain(host_cells(manifest)).chain(end))?;

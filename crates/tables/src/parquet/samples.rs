@@ -18,9 +18,9 @@ pub(super) struct TickTables {
 impl TickTables {
     pub(super) fn create(place: &Place<'_>, outline: &Outline) -> Result<Self, Error> {
         Ok(Self {
-            samples: place.sheet("samples.parquet", sample_fields())?,
-            system: place.sheet("system.parquet", system_fields(outline))?,
-            tree: place.sheet("tree.parquet", tree_fields())?,
+            samples: place.sheet("samples.parquet", &sample_fields())?,
+            system: place.sheet("system.parquet", &system_fields(outline))?,
+            tree: place.sheet("tree.parquet", &tree_fields())?,
             layout: Layout::default(),
         })
     }

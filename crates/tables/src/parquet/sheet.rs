@@ -240,13 +240,13 @@ pub(super) struct Sheet {
 }
 
 impl Sheet {
-    pub(super) fn create(place: PathBuf, fields: Vec<Field>, identity: &Identity) -> Result<Self, Error> {
+    pub(super) fn create(place: PathBuf, fields: &[Field], identity: &Identity) -> Result<Self, Error> {
         let file = Unfinished::new(place);
         let opened = File::create(&file.temporary);
         let opened = opened.map_err(|source| Error::Io { path: file.temporary.clone(), source })?;
-        let writer = schema(&fields)
+        let writer = schema(fields)
             .and_then(|schema| {
-                SerializedFileWriter::new(opened, Arc::new(schema), Arc::new(properties(&fields, identity)?))
+                SerializedFileWriter::new(opened, Arc::new(schema), Arc::new(properties(fields, identity)?))
             })
             .map_err(|source| file.failed(source))?;
         let columns: Vec<Column> = fields.iter().map(Column::of).collect();
