@@ -135,30 +135,10 @@ pub fn pagemap_scan(pagemap: &File) -> io::Result<()> {
     check(unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, scan.as_mut_ptr()) }).map(drop)
 }
 
-/// Page faults of this process as a perf event, user code only.
+/// Page faults of this process, one by one; those of user code are enough.
 pub fn perf_faults() -> io::Result<()> {
-    const ATTR_BYTES: u64 = 64; // PERF_ATTR_SIZE_VER0, include/uapi/linux/perf_event.h
-    const PERF_TYPE_SOFTWARE: u64 = 1;
-    const PERF_COUNT_SW_PAGE_FAULTS: u64 = 2;
-    const DISABLED_EXCLUDE_KERNEL_HV: u64 = 1 | 1 << 5 | 1 << 6;
-    const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
-    let attr = [
-        PERF_TYPE_SOFTWARE | ATTR_BYTES << 32,
-        PERF_COUNT_SW_PAGE_FAULTS,
-        0,
-        0,
-        0,
-        DISABLED_EXCLUDE_KERNEL_HV,
-        0,
-        0,
-    ];
-    // SAFETY: `attr` is a `struct perf_event_attr` of the first version, as its size field says.
-    let fd =
-        unsafe { libc::syscall(libc::SYS_perf_event_open, attr.as_ptr(), 0, -1, -1, PERF_FLAG_FD_CLOEXEC) };
-    let fd = check(fd as libc::c_int)?;
-    // SAFETY: the descriptor is new and owned by nobody else.
-    drop(unsafe { OwnedFd::from_raw_fd(fd) });
-    Ok(())
+    const OWN_THREAD: i32 = 0;
+    super::faults::FaultStream::open(OWN_THREAD).map(drop)
 }
 
 /// A page of our own to look at in the page map.
