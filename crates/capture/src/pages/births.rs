@@ -13,7 +13,7 @@ use std::time::Duration;
 use nilometer_kernel::read::proc::Proc;
 use nilometer_kernel::sys::clock::thread_cpu_ns;
 use nilometer_kernel::sys::faults::{Fault, FaultStream};
-use nilometer_kernel::sys::limits::page_bytes;
+use nilometer_kernel::sys::limits::{OpenFiles, page_bytes};
 use nilometer_kernel::sys::pagemap::Pagemap;
 use nilometer_trace::pages::Births as Told;
 
@@ -77,6 +77,10 @@ impl Births {
     /// Sees all threads that these processes have, and whatever they start from now on.
     pub fn open(pids: &[i32]) -> Result<Self, String> {
         let (proc, first) = (Proc::default(), pids.first().copied().unwrap_or(0));
+        // One descriptor for each thread on each processor. A command has been started by now, with the limit that we were given.
+        if let Some(limit) = OpenFiles::read() {
+            limit.raise();
+        }
         let mut stream = FaultStream::open(first).map_err(|error| why_not(&error))?;
         for pid in pids {
             for thread in proc.list_threads(*pid).unwrap_or_default() {
