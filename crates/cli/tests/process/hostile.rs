@@ -56,7 +56,8 @@ fn a_tree_that_forks_all_the_time_is_sampled_every_5_ms() {
     for child in processes.iter().filter(|p| p["pid"] != pid) {
         let adopted = child["parent"] == process(&run.report, pid)["parent"]; // by nilo
         assert!(known.contains(&&child["parent"]) || adopted, "{child} has no parent in the tree");
-        assert!(bytes(&child["hwm_bytes"]) < 16 * MIB, "{child}");
+        // Null: it ended before the first sample of it.
+        assert!(child["hwm_bytes"].as_u64().is_none_or(|hwm| (1..16 * MIB).contains(&hwm)), "{child}");
     }
     // At most three live at once, of a few MiB each.
     assert!(bytes(&run.report["peak"]["high_bytes"]) < 40 * MIB, "{}", run.report["peak"]);
