@@ -237,7 +237,7 @@ impl Choice {
     fn disturbs(&self, options: &PageOptions) -> Vec<String> {
         let mut told = Vec::new();
         if options.births {
-            told.push("each page fault of the target takes 3 to 4 µs longer".into());
+            told.push("each page fault of the target takes 0.5 to 4 µs longer".into());
         }
         match self.way {
             Way::Split | Way::Mappings => {

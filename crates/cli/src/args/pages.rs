@@ -102,7 +102,7 @@ pub struct HowArgs {
     #[arg(long, conflicts_with = "written")]
     pub no_written: bool,
     /// See page faults one by one: how much memory is new in each window, whose, and whose code touched it first. Each
-    /// takes the target 3 to 4 µs longer, and written pages are not looked for meanwhile
+    /// takes the target 0.5 to 4 µs longer, and written pages are not looked for meanwhile
     #[arg(long, conflicts_with_all = ["written", "no_written"])]
     pub births: bool,
     /// Do not read the process's memory to name what lies where
