@@ -120,9 +120,13 @@ fn another_users_process_is_refused_by_name_of_the_rule() {
 /// To anybody but root DAMON is refused on every machine.
 #[test]
 fn a_way_that_does_not_work_here_promises_nothing() {
-    let Some(told) = refused_to_nobody(&["pages", "--backend", "damon", "--", "true"]) else { return };
+    let command = ["sh", "-c", "echo started >&2"];
+    let Some(told) = refused_to_nobody(&[&["pages", "--backend", "damon", "--"], &command[..]].concat())
+    else {
+        return;
+    };
     assert!(told.contains("damon is not available here") && told.contains("nilo doctor"), "{told}");
-    assert!(!told.contains("gives"), "{told}");
+    assert!(!told.contains("gives") && !told.contains("started"), "{told}");
 }
 
 /// What another user than root is told, whom `nilo` refuses with 5.

@@ -114,6 +114,11 @@ fn record(args: &PagesArgs, pid: Option<i32>) -> Result<ExitCode, Failure> {
         let sentence = anyhow!("steps are told by a command that was started with $NILO_MARKS");
         return Err(Failure::from(sentence).hint("nilo pages --per-step -- python train.py"));
     }
+    if pid.is_none() {
+        // What this machine refuses is refused before the command is started: nobody would wait for it.
+        let own = std::process::id() as i32;
+        choose(own, &options).map_err(|error| refusal::of(own, error))?;
+    }
     let mut kept = args.output.as_deref().map(|path| Kept::create(path, args.force)).transpose()?;
     let (mut target, mut waiter) = target::prepare(args, pid)?;
     let choice = choose(target.pid, &options).map_err(|error| refusal::of(target.pid, error))?;
