@@ -276,6 +276,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_mark_forgets_what_was_born_before_it() {
+        let own = std::process::id() as i32;
+        let births = match Births::open(&[own]) {
+            Ok(births) => births,
+            Err(why) => return nilometer_lab::skip("perf-faults", &why),
+        };
+        births.mark();
+        let memory = vec![1_u8; 8 << 20];
+        let page = (memory.as_ptr().addr() + memory.len() / 2) as u64 / page_bytes();
+        let is_told = || {
+            births.look();
+            let told = births.of(own, &[own]).pages;
+            told.iter().any(|(first, count)| (*first..first + count).contains(&page))
+        };
+        assert!(is_told());
+        births.mark();
+        assert!(!is_told());
+    }
+
+    #[test]
     fn pages_of_a_row_are_one_run_and_repeated_ones_count_as_faults_only() {
         let mut faults = Faults::default();
         for page in [7, 5, 6, 9, 6] {
