@@ -70,7 +70,15 @@ pub(crate) fn before_teardown(points: &[XY], least: f64) -> &[XY] {
 
 /// The verdict on the levels of a process tree, up to its end.
 pub(crate) fn trend_of_memory(points: &[XY], slack: f64) -> Trend {
-    trend(before_teardown(points, LEAST_RISE_BYTES.max(slack)), slack)
+    let points = before_teardown(points, LEAST_RISE_BYTES.max(slack));
+    let trend = trend(points, slack);
+    let settled = &points[points.partition_point(|point| point.0 < trend.since_x)..];
+    Trend { slope: trend.slope.map(|slope| with_lateness(settled, slope)), ..trend }
+}
+
+fn with_lateness(points: &[XY], slope: Slope) -> Slope {
+    let half = stats::slope_of_lateness(points, slope.value, f64::INFINITY);
+    Slope { low: slope.low.min(slope.value - half), high: slope.high.max(slope.value + half), ..slope }
 }
 
 fn cannot_tell(points: &[XY], reason: String) -> Trend {

@@ -63,6 +63,16 @@ pub struct Slope {
     pub high: f64,
 }
 
+/// How far a slope may be off because a look sees a rise late, by up to what happens until the next look (or, where that
+/// is less, by what happens within `step` along `x`). Where looks and rises have nearly the same rhythm, how late drifts
+/// from the first to the last, and nothing in the points tells that from slope: each end may be off by one such rise.
+pub fn slope_of_lateness(points: &[XY], slope: f64, step: f64) -> f64 {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else { return 0.0 };
+    let span = last.0 - first.0;
+    let late = (span / (points.len() - 1).max(1) as f64).min(step);
+    if span > 0.0 { 2.0 * slope.abs() * late / span } else { 0.0 }
+}
+
 /// Theil–Sen slope; the interval is a moving-block bootstrap of the residuals with a fixed seed.
 /// Blocks keep neighbours together, so that a slow wave does not pass for independent noise.
 pub fn slope(points: &[XY]) -> Option<Slope> {

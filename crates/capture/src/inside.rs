@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nilometer_kernel::sys::clock::monotonic_ns;
+use nilometer_kernel::sys::own_code;
 use nilometer_trace::record::{EventKind, Record};
 use serde_json::json;
 
@@ -29,6 +30,9 @@ impl Session {
             self.heap.turn(!self.ledger.is_out(), || by_size(members).iter().map(|m| m.pid).collect());
         let brought =
             self.ledger.turn(!self.heap.is_out(), || by_size(members).into_iter().map(candidate).collect());
+        if outcome.is_some() || brought.is_some() {
+            let _ = own_code::give_back(); // that of looking, until the next look
+        }
         self.keep(outcome);
         self.keep_ledger(brought);
         if self.owes_reap {

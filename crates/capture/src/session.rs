@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use nilometer_kernel::read::cgroup::OwnGroup;
 use nilometer_kernel::sys::clock::{monotonic_ns, realtime_ns};
 use nilometer_kernel::sys::limits::Usage;
+use nilometer_kernel::sys::own_code;
 use nilometer_kernel::sys::poll::{PollSet, WaitList};
 use nilometer_kernel::sys::process::{Change, Wait, own_pid, wait_any};
 use nilometer_kernel::sys::sentinel::Sentinel;
@@ -167,6 +168,7 @@ impl Session {
     pub fn watch(&mut self, started_ns: u64) {
         if self.started_ns == 0 {
             self.started_ns = started_ns;
+            let _ = own_code::give_back(); // refused where memory is locked
         }
         let mut due_ns = started_ns;
         let end_ns = self.options.duration.map(|d| started_ns + crate::recorder::nanoseconds(d));

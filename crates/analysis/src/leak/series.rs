@@ -7,6 +7,7 @@
 //! 5. Where longer stretches have a clearer floor, judge that: garbage and what an allocator keeps only ever add, so
 //!    the lowest moments are nearest to what is live.
 //! 6. Along marked steps that were seen often enough, the rate is that of the levels at their ends.
+//! 7. How late looks see a rise is part of the doubt about the rate.
 //!
 //! The one invariant: `Grows` needs all of a line as the best law by a clear margin, a trend that is certain at
 //! 99.9 %, and a rise that counters and allocators do not make by themselves.
@@ -172,6 +173,19 @@ pub fn by_step_ends(points: &[XY], judged: Judged, terms: &Terms) -> Judged {
     }
     let Judged { since_x, points, span, end_level, .. } = judged;
     Judged { since_x, points, span, end_level, ..other }
+}
+
+/// The same with what looks that see a rise late may do to the rate. `step` is how long memory takes along `x` to rise once,
+/// where that is known.
+pub fn with_lateness(points: &[XY], judged: Judged, step: f64) -> Judged {
+    let until_x = judged.since_x + judged.span;
+    let settled = &points[points.partition_point(|point| point.0 < judged.since_x)..];
+    let settled = &settled[..settled.partition_point(|point| point.0 <= until_x)];
+    let widened = |rate: Rate| {
+        let half = stats::slope_of_lateness(settled, rate.value, step);
+        Rate { low: rate.low.min(rate.value - half), high: rate.high.max(rate.value + half), ..rate }
+    };
+    Judged { rate: judged.rate.map(widened), ..judged }
 }
 
 /// The number of each step and the last level in it; nothing where that is not near its end, as too few were seen twice.

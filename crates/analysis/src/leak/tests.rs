@@ -94,6 +94,49 @@ fn a_leak_has_its_rate_per_step_and_its_process() {
     assert!(leak.missing.iter().any(|missing| missing.command.starts_with("nilo leak --")));
 }
 
+/// A look each 100 ms at steps of about as long: where in them it falls drifts by and by, and with it what it sees of the
+/// last one.
+#[test]
+fn where_in_a_step_a_look_falls_is_part_of_the_doubt() {
+    const TRUTH: f64 = 100.0 * 1024.0;
+    let mut missed = Vec::new();
+    for (period_ms, count, tenth) in periods_counts_and_tenths() {
+        let mut told = Told::new();
+        for at_ms in 0..count * period_ms {
+            let at_ns = at_ms * S / 1000;
+            if at_ms.is_multiple_of(period_ms) {
+                told.step(at_ns, at_ms / period_ms);
+            }
+            if at_ms % 100 == 37 {
+                let risen = (at_ms + period_ms - tenth * period_ms / 10) / period_ms;
+                told.tick(at_ns, vec![sample(0, 50_000 + 100 * risen + at_ms % 3, 0)]);
+            }
+        }
+        let run = told.run.finish(LogEnding::Clean);
+        let leak = verdict(&told.leak, &run);
+        assert_eq!(leak.class, Class::Grows, "{period_ms} ms, {count} steps: {leak:#?}");
+        let growth = run.growth;
+        let told = [leak.ci95, growth.low_bytes.zip(growth.high_bytes).map(<[f64; 2]>::from)];
+        // So many steps' worth of doubt at most: of two steps within one look, `run` has the level of one.
+        for ((who, most), [low, high]) in
+            [("leak", 10.0), ("run", 30.0)].into_iter().zip(told.into_iter().flatten())
+        {
+            let holds = low <= TRUTH && TRUTH <= high;
+            if !holds || high - low > TRUTH * most / count as f64 {
+                missed.push((who, period_ms, count, tenth, low / 1024.0, high / 1024.0));
+            }
+        }
+    }
+    assert!(missed.is_empty(), "{} of 150 missed: {missed:#?}", missed.len());
+}
+
+/// How long a step is, how many there are, and after how many tenths of it memory rises.
+fn periods_counts_and_tenths() -> impl Iterator<Item = (u64, u64, u64)> {
+    let periods = [97, 99, 101, 103, 51].into_iter();
+    let with_counts = periods.flat_map(|period| [40, 60, 120].map(|count| (period, count)));
+    with_counts.flat_map(|(period, count)| [0, 2, 4, 6, 8].map(|tenth| (period, count, tenth)))
+}
+
 /// 4 MiB at the start of each step of 100 ms, which is seen three times, now early and now late.
 #[test]
 fn steps_that_are_seen_often_have_the_rate_of_their_ends() {

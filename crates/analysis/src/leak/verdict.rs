@@ -49,8 +49,7 @@ impl<'a> Scene<'a> {
         let seconds = |at_ns: u64| evidence.clock.seconds(at_ns);
         let axis = evidence.axis(run);
         let slack = run.about.counter_slack_bytes as f64;
-        let marked = axis.from == StepsFrom::Marks;
-        let judge = |points: &[XY]| judge_resident(points, slack, marked);
+        let judge = |points: &[XY]| judge_resident(points, slack, &axis);
         let along = |levels: &mut dyn Iterator<Item = (u64, u64)>| -> Vec<XY> {
             let points = levels.filter_map(|(at_ns, level)| Some((axis.x(seconds(at_ns))?, level as f64)));
             let mut points: Vec<XY> = points.collect();
@@ -332,11 +331,16 @@ impl<'a> Scene<'a> {
     }
 }
 
-fn judge_resident(points: &[XY], slack: f64, marked: bool) -> Judged {
+fn judge_resident(points: &[XY], slack: f64, axis: &Axis) -> Judged {
     let level = points.iter().map(|point| point.1).fold(0.0, f64::max);
     let terms = Terms::resident(level, slack);
     let judged = series::judge(points, &terms);
-    if marked { series::by_step_ends(points, judged, &terms) } else { judged }
+    let judged = match axis.from {
+        StepsFrom::Marks => series::by_step_ends(points, judged, &terms),
+        StepsFrom::Estimated | StepsFrom::Nothing => judged,
+    };
+    let step = if axis.per == Per::Step { 1.0 } else { f64::INFINITY };
+    series::with_lateness(points, judged, step)
 }
 
 /// Where a rise that is larger cannot be told from a jump or a cache, nor could a leak of that size.

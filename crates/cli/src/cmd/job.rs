@@ -100,6 +100,11 @@ fn spooled_here(path: &Path) -> Option<PathBuf> {
     spooled(path).filter(|(host, local)| host == own.trim() && local.exists()).map(|(_, local)| local)
 }
 
+/// Where the recordings of a job are, or go on, as far as that is on this machine.
+pub fn recordings(path: &Path) -> impl Iterator<Item = PathBuf> {
+    stored::list(path).into_iter().map(|it| spooled_here(&it.path).unwrap_or(it.path))
+}
+
 /// Nothing is there: perhaps it is still in its spool.
 fn absent(path: &Path) -> String {
     match spooled(path) {

@@ -54,7 +54,7 @@ fn remove_older(runs: &[Found], keep: usize) -> Result<ExitCode, Failure> {
 
 /// Who records this run, or a rank of this job.
 fn recorder_within(path: &Path) -> Option<i32> {
-    living::recorder(path).or_else(|| job::runs(path).iter().find_map(|rank| living::recorder(&rank.path)))
+    living::recorder(path).or_else(|| job::recordings(path).find_map(|rank| living::recorder(&rank)))
 }
 
 fn remove(path: &Path) -> Result<(), Failure> {

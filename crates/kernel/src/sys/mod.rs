@@ -16,6 +16,7 @@ pub mod lock;
 pub mod mapped;
 pub mod memory;
 pub mod nvml;
+pub mod own_code;
 pub mod pagemap;
 pub mod peer;
 pub mod poll;
