@@ -16,6 +16,8 @@ const STRIDE: f64 = 8.0;
 const WEAK: f64 = 0.05;
 /// A candidate that is larger by less than this share is not worth a run.
 const RESOLUTION: f64 = 0.01;
+/// A law that expected less than this share below the limit of what was too large was wrong by little.
+const LITTLE: f64 = 0.07;
 
 /// What is searched.
 #[derive(Debug, Clone)]
@@ -117,10 +119,11 @@ fn guess(search: &Search, tried: &[Tried], fits: usize, over: usize) -> Option<u
     let fitting = search.candidates.partition_point(|x| law.predict(&[*x]).value <= search.limit);
     let predicted = fitting.saturating_sub(1).clamp(fits, over - 1);
     // A law that was wrong about the upper end is not asked again about the same gap.
-    let contradicted = over < search.candidates.len() && law.predict(&[at(over)]).value <= search.limit;
-    if contradicted {
+    let expected = law.predict(&[at(over)]).value;
+    if over < search.candidates.len() && expected <= search.limit {
         let too_large = tried.iter().filter(|t| t.y.is_none_or(|y| y > search.limit)).count();
-        return below(search, too_large, fits, over);
+        let by_little = too_large == 1 && expected > search.limit * (1.0 - LITTLE);
+        return between(search, fits, over, by_little);
     }
     if predicted == fits
         || at(predicted) <= at(fits) * (1.0 + RESOLUTION) && predicted > fits && tried.len() > 2
@@ -141,16 +144,22 @@ fn last_below(search: &Search, x: f64) -> usize {
     search.candidates.partition_point(|c| *c <= x).saturating_sub(1)
 }
 
-/// A little below what was too large: laws are mostly wrong by little. The more runs were too large, the farther, down to
-/// the middle of the gap.
-fn below(search: &Search, too_large: usize, fits: usize, over: usize) -> Option<usize> {
+/// Where to look next when the law is wrong about what was too large. Within a factor of two: in the middle. Else, at the
+/// first time, a little below it if the law is wrong by little; then in the middle by factors, from where it knows better.
+fn between(search: &Search, fits: usize, over: usize, wrong_by_little: bool) -> Option<usize> {
     let ends = search.candidates.get(fits).zip(search.candidates.get(over));
     let (low, high) = ends.map(|(low, high)| (*low, *high))?;
     if high <= low * (1.0 + RESOLUTION) {
         return None;
     }
-    let near = high * (1.0 - RESOLUTION * f64::from(1 << too_large.min(16)));
-    Some(last_below(search, near.max(f64::midpoint(low, high))).clamp(fits + 1, over - 1))
+    let x = if high <= 2.0 * low || low <= 0.0 {
+        f64::midpoint(low, high)
+    } else if wrong_by_little {
+        high * (1.0 - 2.0 * RESOLUTION)
+    } else {
+        (low * high).sqrt()
+    };
+    Some(last_below(search, x).clamp(fits + 1, over - 1))
 }
 
 fn done(search: &Search, tried: &[Tried], bracket: &Bracket, gave_up: bool) -> Next {
@@ -227,6 +236,26 @@ mod tests {
                 let (answer, tried) = search(range(2000), 150.0, |x| (33.0 + x) * (1.0 + noise(x)));
                 assert!(answer.largest.is_some_and(|x| (x - 117.0).abs() <= 2.0), "{answer:?}");
                 assert!(tried.len() <= most, "{seed}, {level}: {tried:?}");
+            }
+        }
+    }
+
+    /// Of the first two sizes, both small, all laws are about the same.
+    #[test]
+    fn a_law_that_bends_far_above_the_first_sizes_costs_few_runs() {
+        for (square, slope) in
+            [1e-5, 5e-5, 1.5e-4, 5e-4, 2e-3].iter().flat_map(|s| [0.0, 0.01, 0.05].map(|l| (*s, l)))
+        {
+            for limit in [200.0, 500.0, 1500.0] {
+                let candidates = (1..=256).map(|n| f64::from(16 * n)).collect();
+                let (answer, tried) = search(candidates, limit, |x| 33.0 + slope * x + square * x * x);
+                let fits = |x: f64| 33.0 + slope * x + square * x * x <= limit;
+                let largest = answer.largest.unwrap();
+                assert!(
+                    fits(largest) && !fits((largest * 1.04).max(largest + 16.0)) || answer.is_last,
+                    "{answer:?}"
+                );
+                assert!(tried.len() <= 8, "{slope} {square} {limit}: {tried:?}");
             }
         }
     }
