@@ -41,7 +41,8 @@ fn a_recorder_keeps_less_than_its_start_took() {
     watched.dialogue.say("it has begun");
     watched.dialogue.line();
     watched.ticks_pass();
-    let status = std::fs::read_to_string(format!("/proc/{}/status", watched.dialogue.pid())).expect("it runs");
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", watched.dialogue.pid())).expect("it runs");
     let kib = |name: &str| -> u64 {
         let line = status.lines().find(|line| line.starts_with(name)).expect(name);
         line.split_whitespace().nth(1).and_then(|word| word.parse().ok()).expect("a size")
