@@ -127,13 +127,13 @@ fn where_in_a_step_a_look_falls_is_part_of_the_doubt() {
             }
         }
     }
-    assert!(missed.is_empty(), "{} of 150 missed: {missed:#?}", missed.len());
+    assert!(missed.is_empty(), "{} of 100 missed: {missed:#?}", missed.len());
 }
 
 /// How long a step is, how many there are, and after how many tenths of it memory rises.
 fn periods_counts_and_tenths() -> impl Iterator<Item = (u64, u64, u64)> {
     let periods = [97, 99, 101, 103, 51].into_iter();
-    let with_counts = periods.flat_map(|period| [40, 60, 120].map(|count| (period, count)));
+    let with_counts = periods.flat_map(|period| [40, 120].map(|count| (period, count)));
     with_counts.flat_map(|(period, count)| [0, 2, 4, 6, 8].map(|tenth| (period, count, tenth)))
 }
 
