@@ -93,7 +93,6 @@ impl Drop for Control {
 }
 
 fn serve(stream: &UnixStream, respond: &mut impl FnMut(Request) -> Value) -> std::io::Result<()> {
-    stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let in_time = InTime { stream, until: Instant::now() + PATIENCE };
     let mut line = String::new();
@@ -104,6 +103,7 @@ fn serve(stream: &UnixStream, respond: &mut impl FnMut(Request) -> Value) -> std
             json!({"error": error.to_string(), "hint": "{\"do\":\"status\"} or {\"do\":\"mark\",\"line\":\"step 3\"}"})
         }
     };
+    stream.set_nonblocking(false)?;
     writeln!(&*stream, "{answer}")
 }
 
@@ -116,10 +116,9 @@ struct InTime<'a> {
 impl Read for InTime<'_> {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        self.stream.set_read_timeout(Some(left))?;
+        // What is there is read even if it was us who came late: whoever has sent a line gets an answer.
+        self.stream.set_nonblocking(left.is_zero())?;
+        self.stream.set_read_timeout(Some(left).filter(|left| !left.is_zero()))?;
         let mut stream = self.stream;
         stream.read(into)
     }
@@ -212,6 +211,16 @@ mod tests {
         assert!(serve(&ours, &mut |_: Request| json!("asked")).is_err());
         drop(ours);
         client.join().unwrap();
+    }
+
+    #[test]
+    fn what_was_sent_before_we_came_too_late_is_read_and_nothing_is_waited_for() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut late = InTime { stream: &ours, until: Instant::now() };
+        let mut bytes = [0; 8];
+        writeln!(&theirs, "line").unwrap();
+        assert_eq!(late.read(&mut bytes).unwrap(), 5);
+        assert_eq!(late.read(&mut bytes).unwrap_err().kind(), ErrorKind::WouldBlock);
     }
 
     #[test]
