@@ -257,6 +257,7 @@ fn find_peak(builder: &RunBuilder, launcher_bytes: u64) -> Option<Peak> {
         unseen: builder.processes.unseen(builder.ticks_per_s).is_some(),
         blind_below: builder.processes.blind_below(),
         imported: builder.manifest.verb == "import",
+        walked: builder.processes.all().any(|process| process.uss_bytes().is_some()),
     };
     builder.peak.finish(marks, |at_ns| builder.clock.seconds(at_ns))
 }

@@ -64,6 +64,8 @@ pub(crate) struct Marks {
     pub(crate) blind_below: Option<u64>,
     /// Another tool's readings, which know of no mark of the kernel's: between two of them it may have been higher.
     pub(crate) imported: bool,
+    /// Page tables were walked: the bounds know what processes share.
+    pub(crate) walked: bool,
 }
 
 struct Bounds {
@@ -109,7 +111,8 @@ impl PeakFinder {
         let largest = marks.largest.map_or(0, |(bytes, _)| bytes);
         let maxrss = marks.maxrss.map_or(0, |(bytes, _)| bytes);
         let low = self.low.max(largest).max(maxrss);
-        let method = "PSS of the tree, bounds";
+        let method =
+            if marks.walked { "PSS of the tree, bounds" } else { "largest RSS to sum of RSS, bounds" };
         Some(Bounds { low, high: self.high.max(low), at_ns: self.at_ns, method, exact: false })
     }
 
@@ -164,6 +167,9 @@ mod tests {
         let peak = finder.finish(marks, |ns| ns as f64).unwrap();
         assert_eq!((peak.low_bytes, peak.bytes, peak.high_bytes), (28, 34, 40));
         assert_eq!((peak.at_s, peak.exact), (2.0, false));
+        assert_eq!(peak.method, "largest RSS to sum of RSS, bounds");
+        let peak = finder.finish(Marks { walked: true, ..marks }, |ns| ns as f64).unwrap();
+        assert_eq!(peak.method, "PSS of the tree, bounds");
     }
 
     #[test]

@@ -59,6 +59,11 @@ impl Axis {
         }
     }
 
+    /// How long memory takes along `x` to rise once, as far as that is known.
+    pub(crate) fn rhythm(&self) -> f64 {
+        if self.per == Per::Step { 1.0 } else { f64::INFINITY }
+    }
+
     /// Steps per second.
     pub(crate) fn per_s(&self) -> f64 {
         match (self.marks.first(), self.marks.last()) {

@@ -10,7 +10,7 @@ use super::axis::Axis;
 use super::collect::{HeapLook, LeakBuilder, LedgerLook};
 use super::series::{self, Course, Judged, Rate, Terms};
 use super::trend::{self, Trend};
-use crate::stats::XY;
+use crate::stats::{self, XY};
 
 /// Kinds that are judged: the largest by what they rose.
 const KINDS: usize = 48;
@@ -57,9 +57,10 @@ pub(crate) fn census(evidence: &LeakBuilder, axis: &Axis, since_x: f64) -> Optio
     let settled: Vec<(f64, &HeapLook)> = looks.iter().copied().filter(|(x, _)| *x >= since_x).collect();
     let used = if settled.len() >= ENOUGH_LOOKS { &settled } else { &looks };
     let terms = Terms::counted();
-    let mut kinds: Vec<Kind> = rising(used).into_iter().filter_map(|name| kind(used, name, &terms)).collect();
+    let judge = |points: &[XY]| series::with_lateness(points, series::judge(points, &terms), axis.rhythm());
+    let mut kinds: Vec<Kind> = rising(used).into_iter().filter_map(|name| kind(used, name, judge)).collect();
     kinds.sort_by(|a, b| rate(&b.judged).total_cmp(&rate(&a.judged)));
-    Some(Census { pid, looks: looks.len(), total: series::judge(&all, &terms), kinds })
+    Some(Census { pid, looks: looks.len(), total: judge(&all), kinds })
 }
 
 fn most_frequent(pids: impl Iterator<Item = i32>) -> Option<i32> {
@@ -91,14 +92,14 @@ fn rising<'a>(looks: &[(f64, &'a HeapLook)]) -> Vec<&'a str> {
 }
 
 /// The kind if it certainly grows. A look where it has no row tells nothing of it.
-fn kind(looks: &[(f64, &HeapLook)], name: &str, terms: &Terms) -> Option<Kind> {
+fn kind(looks: &[(f64, &HeapLook)], name: &str, judge: impl Fn(&[XY]) -> Judged) -> Option<Kind> {
     let rows = looks.iter().filter_map(|(x, look)| {
         let row = look.kinds.iter().find(|kind| kind.0 == name)?;
         Some((*x, row.1 as f64, row.2 as f64))
     });
     let rows: Vec<(f64, f64, f64)> = rows.collect();
     let bytes: Vec<XY> = rows.iter().map(|row| (row.0, row.2)).collect();
-    let judged = series::judge(&bytes, terms);
+    let judged = judge(&bytes);
     if judged.course != Course::Grows {
         return None;
     }
@@ -139,6 +140,8 @@ pub(crate) struct Books {
     pub(crate) live: Trend,
     pub(crate) retained: Trend,
     pub(crate) span: f64,
+    /// By this part of itself any rate may be off because looks see rises late.
+    late: f64,
     /// Lines that certainly rise, fastest first, with their rate.
     pub(crate) lines: Vec<(Line, f64)>,
     /// Live lines that rise beyond any doubt, together; nothing where another one probably rises as well.
@@ -179,14 +182,17 @@ pub(crate) fn books(evidence: &LeakBuilder, axis: &Axis, since_x: f64) -> Option
     let calm = trend::trend(&others, LEDGER_NOISE).is_none_or(|others| others.low <= 0.0);
     let of_live = trends.iter().filter(|(line, _)| nature(*line) == Nature::Live && certain(*line));
     let of_live: Vec<Trend> = of_live.map(|(_, trend)| *trend).collect();
+    let times: Vec<XY> = looks.iter().map(|(x, _)| (*x, 0.0)).collect();
+    let late = stats::slope_of_lateness(&times, 1.0, axis.rhythm());
     Some(Books {
         pid,
         looks: looks.len(),
         live: trend_of(Nature::Live)?,
         retained: trend_of(Nature::Retained)?,
         span,
+        late,
         lines,
-        growing: together(&of_live).filter(|_| calm),
+        growing: together(&of_live).filter(|_| calm).map(|rate| rate.no_surer_than(late * rate.value.abs())),
     })
 }
 
@@ -206,15 +212,23 @@ fn together(trends: &[Trend]) -> Option<Rate> {
 
 impl Books {
     /// How fast it grows by both, each with the weight of its certainty: resident memory has garbage and what allocators
-    /// keep in it as well, lines have not, but are told by few looks. Only where the lines explain the growth.
+    /// keep in it as well, lines have not, but are told by few looks. Only where the lines explain the growth. What both
+    /// may have in common, such as seeing rises late, does not average out: neither do their intervals.
     pub(crate) fn finer(&self, resident: Rate) -> Option<Rate> {
         let live = self.growing?;
         let explains = live.value > EXPLAINS * resident.value && live.value < resident.value / EXPLAINS;
         let weight = |rate: &Rate| (rate.high - rate.low).max(1.0).powi(-2);
         let (of_live, of_resident) = (weight(&live), weight(&resident));
         let value = (live.value * of_live + resident.value * of_resident) / (of_live + of_resident);
-        let half = 0.5 / (of_live + of_resident).sqrt();
+        let half = |rate: &Rate| (rate.high - rate.low) / 2.0;
+        let half = (half(&live) * of_live + half(&resident) * of_resident) / (of_live + of_resident);
         explains.then_some(Rate { value, low: value - half, high: value + half })
+    }
+
+    /// A trend with its doubt.
+    pub(crate) fn rate(&self, trend: &Trend) -> Rate {
+        let rate = Rate { value: trend.slope, low: trend.low, high: trend.high };
+        rate.no_surer_than(self.late * rate.value.abs())
     }
 
     /// What grows is what allocators keep, and what is live does not: by far the larger part, and not by chance.

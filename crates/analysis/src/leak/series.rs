@@ -93,6 +93,14 @@ pub struct Rate {
     pub high: f64,
 }
 
+impl Rate {
+    /// The same with an interval of at least `half` to each side.
+    #[must_use]
+    pub fn no_surer_than(self, half: f64) -> Self {
+        Self { low: self.low.min(self.value - half), high: self.high.max(self.value + half), ..self }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     pub course: Course,
@@ -181,11 +189,9 @@ pub fn with_lateness(points: &[XY], judged: Judged, step: f64) -> Judged {
     let until_x = judged.since_x + judged.span;
     let settled = &points[points.partition_point(|point| point.0 < judged.since_x)..];
     let settled = &settled[..settled.partition_point(|point| point.0 <= until_x)];
-    let widened = |rate: Rate| {
-        let half = stats::slope_of_lateness(settled, rate.value, step);
-        Rate { low: rate.low.min(rate.value - half), high: rate.high.max(rate.value + half), ..rate }
-    };
-    Judged { rate: judged.rate.map(widened), ..judged }
+    let rate =
+        judged.rate.map(|rate| rate.no_surer_than(stats::slope_of_lateness(settled, rate.value, step)));
+    Judged { rate, ..judged }
 }
 
 /// The number of each step and the last level in it; nothing where that is not near its end, as too few were seen twice.

@@ -240,7 +240,7 @@ impl<'a> Scene<'a> {
         let retained = books.retained.low > 0.0 && books.retained.slope * books.span > least;
         let class = if retained { Class::Retention } else { Class::Settled };
         let judged = Judged {
-            rate: Some(Rate { value: live.slope, low: live.low, high: live.high }),
+            rate: Some(books.rate(&live)),
             smallest: Some(live.smallest.max(least / books.span)),
             ..self.held.clone()
         };
@@ -339,8 +339,7 @@ fn judge_resident(points: &[XY], slack: f64, axis: &Axis) -> Judged {
         StepsFrom::Marks => series::by_step_ends(points, judged, &terms),
         StepsFrom::Estimated | StepsFrom::Nothing => judged,
     };
-    let step = if axis.per == Per::Step { 1.0 } else { f64::INFINITY };
-    series::with_lateness(points, judged, step)
+    series::with_lateness(points, judged, axis.rhythm())
 }
 
 /// Where a rise that is larger cannot be told from a jump or a cache, nor could a leak of that size.
@@ -365,14 +364,17 @@ pub(crate) fn evidence(what: &str, judged: &Judged) -> Evidence {
 }
 
 fn book_evidence(books: &Books) -> [Evidence; 2] {
-    let of = |what: &str, trend: &super::trend::Trend| Evidence {
-        what: what.to_owned(),
-        course: if trend.low > 0.0 { "rises" } else { "no rise" },
-        rate_bytes_per_step: Some(trend.slope),
-        ci95: Some([trend.low, trend.high]),
-        smallest_detectable: Some(trend.smallest),
-        points: books.looks,
-        reason: "sum of lines of the ledger".to_owned(),
+    let of = |what: &str, trend: &super::trend::Trend| {
+        let rate = books.rate(trend);
+        Evidence {
+            what: what.to_owned(),
+            course: if trend.low > 0.0 { "rises" } else { "no rise" },
+            rate_bytes_per_step: Some(rate.value),
+            ci95: Some([rate.low, rate.high]),
+            smallest_detectable: Some(trend.smallest),
+            points: books.looks,
+            reason: "sum of lines of the ledger".to_owned(),
+        }
     };
     [of("live memory", &books.live), of("memory that allocators keep", &books.retained)]
 }

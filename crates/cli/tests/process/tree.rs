@@ -29,6 +29,7 @@ fn shared_pages_count_once() {
         "{peak:#} does not contain {pss}; {:#}",
         run.report["events"]
     );
+    assert_eq!(peak["method"], "PSS of the tree, bounds");
     assert!(high < 500 * MIB, "{high} is more like the sum of RSS (1,000 MiB)");
     assert_near("peak.bytes", bytes(&peak["bytes"]), pss, pss / 5);
     assert_eq!(run.report["processes_seen"], 5);
@@ -59,6 +60,19 @@ fn wait_for_private(run: &Path, pids: &[u64], is_right: fn(u64) -> bool) {
         .expect("a log that grows");
         pids.iter().all(|pid| private.get(pid).copied().is_some_and(is_right))
     });
+}
+
+#[test]
+fn without_walks_a_tree_is_told_by_rss_and_says_so() {
+    let lab = Lab::new();
+    let mut tree = Watched::start_program(&lab, &["--no-slow"], "cow_tree.c", &[]);
+    let pss = tree.number("pss") * 1024;
+    tree.ticks_pass();
+    let run = tree.end();
+    let peak = &run.report["peak"];
+    assert_eq!(peak["method"], "largest RSS to sum of RSS, bounds", "{peak:#}");
+    assert!(bytes(&peak["low_bytes"]) <= pss && pss <= bytes(&peak["high_bytes"]), "{peak:#}: {pss}");
+    assert_eq!(run.report["processes"][0]["pss_bytes"], serde_json::Value::Null);
 }
 
 #[test]
