@@ -49,6 +49,12 @@ pub fn read_available_bytes() -> Result<u64> {
     Ok(read_kib("/proc/meminfo", "MemAvailable")? * 1024)
 }
 
+/// All processes of the machine, kernel threads included.
+pub fn count_processes() -> Result<usize> {
+    let entries = fs::read_dir("/proc")?.filter_map(Result::ok);
+    Ok(entries.filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit)).count())
+}
+
 /// The commit measured, with a mark where files differ from it.
 pub fn read_commit() -> String {
     let root = workspace::root();

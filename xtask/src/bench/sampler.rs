@@ -10,6 +10,7 @@ mod tool;
 mod verdict;
 mod workshop;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ pub struct Options {
     /// One short round on the small trees: to see that the bench works, not for figures
     #[arg(long)]
     pub quick: bool,
-    /// Measure these samplers only: nilo, mprof, psrecord
+    /// Measure these samplers only: nilo, mprof, psrecord, floor
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Folder to write [default: bench/DATE-sampler]
@@ -41,6 +42,24 @@ pub struct Options {
 pub struct Tree {
     pub processes: u64,
     pub mib_each: u64,
+    /// Sleeping processes of others on the same machine, beside those that it has anyway.
+    pub neighbours: u64,
+}
+
+impl Tree {
+    const fn alone(processes: u64, mib_each: u64) -> Self {
+        Self { processes, mib_each, neighbours: 0 }
+    }
+}
+
+impl fmt::Display for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} × {} MiB", self.processes, self.mib_each)?;
+        if self.neighbours > 0 {
+            write!(f, " beside {}", self.neighbours)?;
+        }
+        Ok(())
+    }
 }
 
 /// One sampler at one interval on one tree.
@@ -59,10 +78,13 @@ pub struct Plan {
     pub rounds: usize,
 }
 
-const SMALL: Tree = Tree { processes: 10, mib_each: 4 };
-const LARGE: Tree = Tree { processes: 10, mib_each: 400 };
-const TREES: &[Tree] =
-    &[Tree { processes: 1, mib_each: 4 }, SMALL, Tree { processes: 200, mib_each: 4 }, LARGE];
+const ONE: Tree = Tree::alone(1, 4);
+const SMALL: Tree = Tree::alone(10, 4);
+const MANY: Tree = Tree::alone(200, 4);
+const LARGE: Tree = Tree::alone(10, 400);
+/// A desktop or a server has some hundreds of processes, kernel threads among them; a bare virtual machine has 70.
+const INHABITED: Tree = Tree { neighbours: 200, ..SMALL };
+const TREES: &[Tree] = &[ONE, SMALL, INHABITED, MANY, LARGE];
 const INTERVALS_MS: &[u64] = &[100, 10];
 
 /// Measures all cells in interleaved rounds, judges, and writes the folder.
@@ -92,7 +114,7 @@ fn plan_of(quick: bool) -> Result<(Plan, Vec<Tree>)> {
     let (fit, too_large): (Vec<Tree>, Vec<Tree>) =
         TREES.iter().partition(|tree| tree.processes * tree.mib_each * 5 / 4 < available_mib);
     for tree in too_large {
-        println!("left out, needs more memory than is available: {} × {} MiB", tree.processes, tree.mib_each);
+        println!("left out, needs more memory than is available: {tree}");
     }
     ensure!(!fit.is_empty(), "not enough memory for any tree");
     Ok((plan, fit))

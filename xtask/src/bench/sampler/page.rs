@@ -17,6 +17,8 @@ pub struct Facts {
     quick: bool,
     only: Vec<String>,
     plan: Plan,
+    /// Processes on the machine, kernel threads included.
+    inhabitants: usize,
 }
 
 impl Facts {
@@ -28,6 +30,7 @@ impl Facts {
             quick: options.quick,
             only: options.only.clone(),
             plan,
+            inhabitants: machine::count_processes()?,
         })
     }
 
@@ -62,13 +65,17 @@ fn render_head(facts: &Facts) -> String {
          {} s pass; then a window of {} s is measured, so no start-up is in any figure. {rounds} interleaved \
          round(s); each row is the round with the least CPU per process-sample, its RSS the worst of all rounds. CPU is that \
          of the sampler process alone (all its threads, `/proc/PID/task/*/schedstat`). A process-sample is one reading of \
-         one process; psrecord keeps only the tree's sum, mprof -C reads children twice for sum and series.\n",
+         one process; psrecord keeps only the tree's sum, mprof -C reads children twice for sum and series. `floor` is no \
+         sampler: it asks the kernel what a fast tick of `nilo` asks, and does nothing with the answers. *Beside 200*: as many \
+         sleeping processes of others are on the machine, which has {} without them; mprof and psrecord look at \
+         each of them at every tick.\n",
         facts.date,
         facts.machine,
         facts.versions.join("; "),
         facts.command(),
         settle.as_secs_f64(),
         window.as_secs_f64(),
+        facts.inhabitants,
     )
 }
 
@@ -82,9 +89,7 @@ fn render_table(best: &[Reading]) -> String {
 fn render_row(best: &[Reading], reading: &Reading) -> String {
     let Cell { tree, tool, interval_ms } = reading.cell;
     format!(
-        "| {} × {} MiB | {interval_ms} ms | {} | {:.1} Hz | {:.3} | {:.2} | {} | {:.1} MB | {:.1} |\n",
-        tree.processes,
-        tree.mib_each,
+        "| {tree} | {interval_ms} ms | {} | {:.1} Hz | {:.3} | {:.2} | {} | {:.1} MB | {:.1} |\n",
         tool.label(),
         reading.rate_hz(),
         reading.core_percent(),
@@ -112,9 +117,7 @@ fn render_cross_check(best: &[Reading]) -> String {
             let own_cpu_s = reading.own_cpu_s?;
             let Cell { tree, tool, interval_ms } = reading.cell;
             Some(format!(
-                "| {} × {} MiB | {interval_ms} ms | {} | {own_cpu_s:.3} s | {:.2} s |\n",
-                tree.processes,
-                tree.mib_each,
+                "| {tree} | {interval_ms} ms | {} | {own_cpu_s:.3} s | {:.2} s |\n",
                 tool.label(),
                 reading.whole_cpu_s
             ))

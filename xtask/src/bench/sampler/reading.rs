@@ -48,9 +48,8 @@ impl Reading {
     pub fn summary(&self) -> String {
         let Cell { tree, tool, interval_ms } = self.cell;
         format!(
-            "{:>3} × {:>3} MiB  {:<22} {interval_ms:>3} ms: {:>7.3} % of a core, {:>8.2} µs per process-sample, {:.1} Hz",
-            tree.processes,
-            tree.mib_each,
+            "{:<22} {:<15} {interval_ms:>3} ms: {:>7.3} % of a core, {:>8.2} µs per process-sample, {:.1} Hz",
+            tree.to_string(),
             tool.label(),
             self.core_percent(),
             self.us_per_sample(),
@@ -61,6 +60,7 @@ impl Reading {
     pub fn to_json(&self) -> Value {
         json!({
             "processes": self.cell.tree.processes, "mib_each": self.cell.tree.mib_each,
+            "neighbours": self.cell.tree.neighbours,
             "sampler": self.cell.tool.label(), "interval_ms": self.cell.interval_ms, "round": self.round,
             "command": self.command, "window_s": self.window_s, "cpu_s": self.cpu_s, "ticks": self.ticks,
             "process_samples": self.process_samples, "peak_bytes": self.peak_bytes,

@@ -24,9 +24,11 @@ pub enum Tool {
     MprofSum,
     /// `psrecord --include-children`: the tree's sum only.
     Psrecord,
+    /// What the kernel takes for the answers that a fast tick of `nilo` asks for, and nothing else.
+    Floor,
 }
 
-const ALL: &[Tool] = &[Tool::Nilo, Tool::NiloFast, Tool::Mprof, Tool::MprofSum, Tool::Psrecord];
+const ALL: &[Tool] = &[Tool::Nilo, Tool::NiloFast, Tool::Mprof, Tool::MprofSum, Tool::Psrecord, Tool::Floor];
 
 /// What a sampler delivered.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,7 +40,7 @@ pub struct Yield {
 /// The tools whose names were asked for; all when none was.
 pub fn select(names: &[String]) -> Result<Vec<Tool>> {
     if let Some(unknown) = names.iter().find(|name| !ALL.iter().any(|tool| tool.family() == **name)) {
-        bail!("unknown sampler `{unknown}`: nilo, mprof or psrecord");
+        bail!("unknown sampler `{unknown}`: nilo, mprof, psrecord or floor");
     }
     let asked = |tool: &&Tool| names.is_empty() || names.iter().any(|name| *name == tool.family());
     Ok(ALL.iter().filter(asked).copied().collect())
@@ -50,7 +52,13 @@ impl Tool {
             Self::Nilo | Self::NiloFast => "nilo",
             Self::Mprof | Self::MprofSum => "mprof",
             Self::Psrecord => "psrecord",
+            Self::Floor => "floor",
         }
+    }
+
+    /// Is it one of the Python programs?
+    pub fn is_peer(self) -> bool {
+        matches!(self, Self::Mprof | Self::MprofSum | Self::Psrecord)
     }
 
     pub fn label(self) -> &'static str {
@@ -60,6 +68,7 @@ impl Tool {
             Self::Mprof => "mprof -M",
             Self::MprofSum => "mprof -M -C",
             Self::Psrecord => "psrecord",
+            Self::Floor => "floor",
         }
     }
 
@@ -102,6 +111,11 @@ impl Tool {
                 // It runs its argument through a shell; without `exec` the shell would be one more process.
                 let words: Vec<_> = tree.iter().map(|word| word.to_string_lossy()).collect();
                 command.push(format!("exec {}", words.join(" ")).into());
+            }
+            Self::Floor => {
+                command.extend([workshop.floor.clone().into(), cell.interval_ms.to_string().into()]);
+                command.extend([cell.tree.processes.to_string().into(), record.into()]);
+                command.extend(tree);
             }
         }
         command
@@ -147,12 +161,24 @@ pub fn parse_psrecord(text: &str) -> Yield {
     )
 }
 
+/// What `floor` leaves: its ticks, the answers of single processes, and the seconds that it ran.
+pub fn parse_floor(text: &str) -> Result<(Yield, f64)> {
+    let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [ticks, process_samples, duration_s] = numbers[..] else { bail!("not a record of floor: {text}") };
+    Ok((Yield { ticks, process_samples }, duration_s))
+}
+
 const NOTHING: Yield = Yield { ticks: 0.0, process_samples: 0.0 };
 
 impl Yield {
     fn add(&mut self, other: Self) {
         self.ticks += other.ticks;
         self.process_samples += other.process_samples;
+    }
+
+    /// Ticks are even, so a part of the time holds its share of them.
+    pub fn share(self, part: f64) -> Self {
+        Self { ticks: self.ticks * part, process_samples: self.process_samples * part }
     }
 
     pub fn minus(self, other: Self) -> Self {
@@ -193,10 +219,9 @@ fn parse_nilo_report(report: &Value) -> Result<NiloReport> {
 }
 
 impl NiloReport {
-    /// The run's ticks are even, so a window holds its share of them.
     pub fn share(&self, cell: Cell, window_s: f64) -> Yield {
-        let ticks = self.ticks * window_s / self.duration_s;
-        Yield { ticks, process_samples: ticks * cell.tree.processes as f64 }
+        let all = Yield { ticks: self.ticks, process_samples: self.ticks * cell.tree.processes as f64 };
+        all.share(window_s / self.duration_s)
     }
 }
 
@@ -223,6 +248,13 @@ mod tests {
     fn psrecord_lines_carry_the_number_of_processes() {
         let text = "elapsed_time,nproc,cpu,mem_real,mem_virtual\n0.1,1,0,4,5\n0.2,10,0,40,50\n";
         assert_eq!(parse_psrecord(text), Yield { ticks: 2.0, process_samples: 11.0 });
+    }
+
+    #[test]
+    fn a_record_of_floor_is_read() {
+        let (all, duration_s) = parse_floor("40 391 4.5\n").unwrap();
+        assert_eq!(all.share(2.25 / duration_s), Yield { ticks: 20.0, process_samples: 195.5 });
+        assert!(parse_floor("40 391").is_err());
     }
 
     #[test]

@@ -2,22 +2,45 @@
 
 use super::reading::Reading;
 use super::tool::Tool;
-use super::{LARGE, SMALL, Tree};
+use super::{INHABITED, LARGE, MANY, ONE, SMALL, Tree};
 use crate::bench::bar::{Bar, Limit};
 
-const ONE: Tree = Tree { processes: 1, mib_each: 4 };
-const MANY: Tree = Tree { processes: 200, mib_each: 4 };
 /// What counts as "the same cost per process-sample", noise included.
 const SAME: f64 = 1.25;
+
+/// A way of calling mprof, and where.
+struct Rival {
+    mprof: Tool,
+    gives: &'static str,
+    tree: Tree,
+    whereabouts: &'static str,
+}
+
+const RIVALS: &[Rival] = &[
+    Rival {
+        mprof: Tool::MprofSum,
+        gives: "each process and the sum, as ours",
+        tree: SMALL,
+        whereabouts: "10 processes",
+    },
+    Rival { mprof: Tool::Mprof, gives: "no sum", tree: SMALL, whereabouts: "10 processes" },
+    Rival {
+        mprof: Tool::Mprof,
+        gives: "no sum",
+        tree: INHABITED,
+        whereabouts: "10 processes beside 200 of others",
+    },
+];
 
 /// All bars; those without readings are kept and say so.
 pub fn bars(best: &[Reading]) -> Vec<Bar> {
     let mut bars = vec![core_bar(best, 100, 0.4), core_bar(best, 10, 3.0)];
-    for (mprof, gives) in [(Tool::MprofSum, "each process and the sum, as ours"), (Tool::Mprof, "no sum")] {
+    for rival in RIVALS {
         for tool in [Tool::NiloFast, Tool::Nilo] {
-            bars.extend([100, 10].map(|interval_ms| against_mprof(best, tool, (mprof, gives), interval_ms)));
+            bars.extend([100, 10].map(|interval_ms| against_mprof(best, tool, rival, interval_ms)));
         }
     }
+    bars.extend([100, 10].map(|interval_ms| floor_bar(best, interval_ms)));
     bars.push(peak_bar(best));
     bars.extend([100, 10].map(|interval_ms| linear_bar(best, interval_ms)));
     bars.extend([100, 10].map(|interval_ms| size_bar(best, interval_ms)));
@@ -41,18 +64,31 @@ fn core_bar(best: &[Reading], interval_ms: u64, percent: f64) -> Bar {
     }
 }
 
-/// Against a way of calling mprof, and what that one tells.
-fn against_mprof(best: &[Reading], tool: Tool, (mprof, gives): (Tool, &str), interval_ms: u64) -> Bar {
-    let ours = us_per_sample(best, SMALL, tool, interval_ms);
-    let theirs = us_per_sample(best, SMALL, mprof, interval_ms);
+fn against_mprof(best: &[Reading], tool: Tool, rival: &Rival, interval_ms: u64) -> Bar {
+    let Rival { mprof, gives, tree, whereabouts } = rival;
+    let ours = us_per_sample(best, *tree, tool, interval_ms);
+    let theirs = us_per_sample(best, *tree, *mprof, interval_ms);
     Bar {
         what: format!(
-            "CPU per process-sample below that of {} ({gives}), 10 processes at {interval_ms} ms, {}",
+            "CPU per process-sample below that of {} ({gives}), {whereabouts} at {interval_ms} ms, {}",
             mprof.label(),
             tool.label()
         ),
         measured: theirs.zip(ours).map(|(theirs, ours)| theirs / ours),
         limit: Limit::AtLeast(20.0),
+        unit: "×",
+    }
+}
+
+/// How much of a fast tick is ours: the rest no sampler is spared.
+fn floor_bar(best: &[Reading], interval_ms: u64) -> Bar {
+    let cost = |tool| us_per_sample(best, SMALL, tool, interval_ms);
+    Bar {
+        what: format!(
+            "fast ticks over what the kernel takes for the same answers (floor), 10 processes at {interval_ms} ms"
+        ),
+        measured: cost(Tool::NiloFast).zip(cost(Tool::Floor)).map(|(ours, floor)| ours / floor),
+        limit: Limit::AtMost(2.0),
         unit: "×",
     }
 }
@@ -102,20 +138,25 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_of_calling_mprof_are_rivals() {
+    fn both_ways_of_calling_mprof_are_rivals_alone_and_among_others() {
         let best = [
             reading(SMALL, Tool::NiloFast, 100, 0.02),
-            reading(SMALL, Tool::Mprof, 100, 0.3),
             reading(SMALL, Tool::MprofSum, 100, 0.6),
+            reading(SMALL, Tool::Mprof, 100, 0.3),
+            reading(INHABITED, Tool::NiloFast, 100, 0.03),
+            reading(INHABITED, Tool::Mprof, 100, 0.9),
         ];
-        let times = |mprof| against_mprof(&best, Tool::NiloFast, (mprof, ""), 100);
-        assert!((times(Tool::Mprof).measured.unwrap() - 15.0).abs() < 1e-9);
-        assert!((times(Tool::MprofSum).measured.unwrap() - 30.0).abs() < 1e-9);
-        assert_eq!(
-            [times(Tool::Mprof), times(Tool::MprofSum)].map(|bar| bar.holds()),
-            [Some(false), Some(true)]
-        );
+        let bars = RIVALS.iter().map(|rival| against_mprof(&best, Tool::NiloFast, rival, 100));
+        let told: Vec<_> = bars.map(|bar| (bar.measured.unwrap().round(), bar.holds())).collect();
+        assert_eq!(told, [(30.0, Some(true)), (15.0, Some(false)), (30.0, Some(true))]);
         assert_eq!(core_bar(&best, 100, 0.4).holds(), Some(true));
+    }
+
+    #[test]
+    fn what_is_ours_of_a_tick_is_told() {
+        let of = |ours| [reading(SMALL, Tool::NiloFast, 10, ours), reading(SMALL, Tool::Floor, 10, 0.1)];
+        let holds = |ours| floor_bar(&of(ours), 10).holds();
+        assert_eq!([holds(0.15), holds(0.25)], [Some(true), Some(false)]);
     }
 
     #[test]

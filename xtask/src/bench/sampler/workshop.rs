@@ -17,6 +17,7 @@ use crate::bench::{machine, process};
 use crate::workspace::{self, succeed};
 
 const TREE_SOURCE: &str = include_str!("tree.c");
+const FLOOR_SOURCE: &str = include_str!("floor.c");
 const PACKAGES: &[&str] = &["memory_profiler==0.61.0", "psrecord==1.4", "psutil==7.2.2"];
 /// A sampler that has not ended so long after its target did hangs.
 const END_LIMIT: Duration = Duration::from_secs(30);
@@ -26,6 +27,7 @@ const END_LIMIT: Duration = Duration::from_secs(30);
 pub struct Workshop {
     pub nilo: PathBuf,
     pub tree: PathBuf,
+    pub floor: PathBuf,
     venv: PathBuf,
     folder: PathBuf,
     has_nilo: bool,
@@ -42,12 +44,14 @@ impl Workshop {
         let workshop = Self {
             nilo: target.join("release/nilo"),
             tree: folder.join("tree"),
+            floor: folder.join("floor"),
             venv: workspace::cache_folder()?.join("bench-venv"),
             has_nilo: tools.iter().any(|tool| tool.family() == "nilo"),
-            has_others: tools.iter().any(|tool| tool.family() != "nilo"),
+            has_others: tools.iter().any(|tool| tool.is_peer()),
             folder,
         };
-        workshop.build_tree()?;
+        build(TREE_SOURCE, &workshop.tree)?;
+        build(FLOOR_SOURCE, &workshop.floor)?;
         if workshop.has_nilo {
             succeed(workspace::cargo().args(["build", "--release", "--locked"]))?;
         }
@@ -55,12 +59,6 @@ impl Workshop {
             workspace::install(&workshop.venv, PACKAGES)?;
         }
         Ok(workshop)
-    }
-
-    fn build_tree(&self) -> Result<()> {
-        let source = self.folder.join("tree.c");
-        fs::write(&source, TREE_SOURCE)?;
-        succeed(Command::new("cc").args(["-O2", "-Wall", "-Wextra", "-o"]).arg(&self.tree).arg(&source))
     }
 
     pub fn venv_program(&self, name: &str) -> PathBuf {
@@ -84,6 +82,7 @@ impl Workshop {
 
     /// Starts the sampler with its tree, lets the window pass, ends the tree, and reads what was sampled.
     pub fn measure(&self, cell: Cell, plan: Plan, round: usize) -> Result<Reading> {
+        let _neighbours = Neighbours::start(cell.tree.neighbours)?;
         let name = format!("{}-{}-{}-{round}", cell.tree.processes, cell.tree.mib_each, cell.interval_ms);
         let record = self.folder.join(format!("{}-{name}", cell.tool.label().replace(' ', "")));
         let words = cell.tool.command(self, cell, &record);
@@ -126,6 +125,11 @@ impl Workshop {
                 let (all, inside) = tool::parse_mprof(&fs::read_to_string(record)?, window);
                 Ok(Outcome::new(inside, tool::read_file_bytes(record)?, all, None))
             }
+            Tool::Floor => {
+                let (all, duration_s) = tool::parse_floor(&fs::read_to_string(record)?)?;
+                let window = all.share((closed.at - opened.at).as_secs_f64() / duration_s);
+                Ok(Outcome::new(window, 0.0, all, None))
+            }
             Tool::Psrecord => {
                 let all = tool::parse_psrecord(&fs::read_to_string(record)?);
                 let inside = closed.psrecord.minus(opened.psrecord);
@@ -133,6 +137,12 @@ impl Workshop {
             }
         }
     }
+}
+
+fn build(text: &str, program: &Path) -> Result<()> {
+    let source = program.with_extension("c");
+    fs::write(&source, text)?;
+    succeed(Command::new("cc").args(["-O2", "-Wall", "-Wextra", "-o"]).arg(program).arg(&source))
 }
 
 /// What a finished run delivered.
@@ -166,6 +176,27 @@ impl Mark {
             cpu: process::read_cpu(pid)?,
             psrecord: tool::parse_psrecord(&log),
         })
+    }
+}
+
+/// Processes that sleep beside the tree; they end with this.
+struct Neighbours(Vec<Child>);
+
+impl Neighbours {
+    fn start(count: u64) -> Result<Self> {
+        let mut neighbours = Self(Vec::new());
+        for _ in 0..count {
+            neighbours.0.push(Command::new("sleep").arg("infinity").stdin(Stdio::null()).spawn()?);
+        }
+        Ok(neighbours)
+    }
+}
+
+impl Drop for Neighbours {
+    fn drop(&mut self) {
+        for sleeper in &mut self.0 {
+            sleeper.kill().and_then(|()| sleeper.wait().map(drop)).ok();
+        }
     }
 }
 
