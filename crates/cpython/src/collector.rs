@@ -51,6 +51,7 @@ pub(crate) fn add(heap: &mut Heap<'_>, listed: &Listed) {
     if listed.doubtful {
         add_rings(heap);
     }
+    heap.tracked_are_known = !listed.doubtful;
 }
 
 fn is_collecting(image: &Image, state: u64, offset: u64) -> bool {

@@ -70,9 +70,11 @@ impl Roots {
     }
 
     fn add(&mut self, heap: &mut Heap<'_>, address: u64, holder: Holder, name: &str, claim: Claim) {
-        if let Some(target) = heap.find_or_probe(address, true) {
-            self.list.push(Held { target, holder, name: name.to_owned(), claim });
-        }
+        self.hold(heap.find_or_probe(address, true), holder, name, claim);
+    }
+
+    fn hold(&mut self, target: Option<Number>, holder: Holder, name: &str, claim: Claim) {
+        self.list.extend(target.map(|target| Held { target, holder, name: name.to_owned(), claim }));
     }
 
     /// What stands at a place.
@@ -161,7 +163,9 @@ impl Roots {
                 (_, true, false) => Claim::Perhaps,
                 _ => Claim::Never,
             };
-            self.add(heap, local.reference.address, Holder::Frame, &name, claim);
+            // What a running frame has left on its stack may be of an earlier call.
+            let target = heap.find_or_probe(local.reference.address, local.reference.certain);
+            self.hold(target, Holder::Frame, &name, claim);
             if let Some(owner) = local.owner.filter(|owner| owners.insert(*owner)) {
                 // Up to 3.10 the running call itself owns its frame object.
                 self.add(heap, owner, Holder::Frame, &frame, Claim::Perhaps);

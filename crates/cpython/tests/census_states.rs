@@ -37,6 +37,23 @@ fn without_pools_all_is_found_by_reference() {
     }
 }
 
+/// The cache of attribute lookups borrows: it knows objects that are no more, and what came to their places.
+#[test]
+fn a_count_and_a_type_where_an_object_was_are_no_object() {
+    let mut seen = 0;
+    for python in newest_of_each() {
+        let mut command = Command::new(&python);
+        let target = Target::run(command.env("PYTHONMALLOC", "malloc").arg(program("census_stale.py")));
+        let fakes: Vec<u64> = serde_json::from_value(target.truth["fakes"].clone()).unwrap();
+        let (python, image) = copy(target.pid());
+        let graph = census(&python, &image, &CensusOptions::default());
+        seen += fakes.len();
+        let taken = fakes.iter().filter(|fake| graph.at(**fake).is_some()).count();
+        assert_eq!(taken, 0, "{}: of {}", python.version, fakes.len());
+    }
+    assert!(seen > 100, "{seen} places were taken by something else");
+}
+
 #[test]
 fn the_debug_allocator_is_seen_through() {
     for python in newest_of_each() {

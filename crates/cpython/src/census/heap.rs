@@ -53,6 +53,8 @@ pub(crate) struct Heap<'a> {
     near: Pool,
     /// How many of them stand in pools.
     pub in_pools: usize,
+    /// All that the collector tracks has been added.
+    pub tracked_are_known: bool,
 }
 
 /// An object in a pool.
@@ -89,6 +91,7 @@ impl<'a> Heap<'a> {
             recent: vec![(0, 0); RECENT],
             near: Pool::NONE,
             in_pools: 0,
+            tracked_are_known: false,
         }
     }
 
@@ -175,7 +178,7 @@ impl<'a> Heap<'a> {
         }
         let type_ = self.type_of_head(address)?;
         let extent = self.extent(address, type_)?;
-        if !size::is_mapped(self.image, address, extent) || !(sure || self.has_objects(address, type_)) {
+        if !size::is_mapped(self.image, address, extent) || !(sure || self.is_plausible(address, type_)) {
             return None;
         }
         let number = self.address.len() as Found;
@@ -199,7 +202,21 @@ impl<'a> Heap<'a> {
         self.type_at(type_)
     }
 
-    /// Whether the places that must hold objects do: for what a scan has found.
+    /// For what a scan has found. It reads words that are stale or borrowed too, and what they point to may be a part
+    /// of something else by now: a count and a type is what the length of a tuple and its first item look like.
+    fn is_plausible(&mut self, address: u64, type_: TypeId) -> bool {
+        self.may_be_untracked(address, type_) && self.has_objects(address, type_)
+    }
+
+    /// What the collector tracks is known already; of the rest the link to the next one is null. Types that were not
+    /// made at run time have no link.
+    fn may_be_untracked(&self, address: u64, type_: TypeId) -> bool {
+        let (type_, head) = (self.types.get(type_), self.layout.object.gc_head);
+        let has_link = type_.flags & flag::GC != 0 && type_.shape != Shape::Type && head != 0;
+        !self.tracked_are_known || !has_link || self.image.word(address.wrapping_sub(head)) == Some(0)
+    }
+
+    /// Whether the places that must hold objects do.
     fn has_objects(&mut self, address: u64, type_: TypeId) -> bool {
         let places: Vec<u32> =
             self.types.get(type_).words.iter().filter(|w| w.sure).map(|w| w.offset).collect();
