@@ -33,8 +33,8 @@ const LONGEST_NEWS_NS: u64 = 2_000_000;
 /// Of an interval, a moment is this part.
 const NEWS_SHARE: u64 = 50;
 
-/// So many looks after it was found its command line is read again: between `fork` and the end of an `exec`
-/// it is its parent's, or empty, and the short name may stay the same (Python that spawns Python).
+/// So many looks after it was found, or seen to `exec`, its command line is read again: between `fork` and the end of an
+/// `exec` it is its parent's, or empty, and the short name may stay the same (Python that spawns Python).
 const YOUNG_LOOKS: u8 = 3;
 
 /// What we know of a process and keep open of it.
@@ -46,6 +46,8 @@ pub struct Member {
     pub start_ticks: u64,
     pub seen_ns: u64,
     pub comm: Comm,
+    /// Where its stack began: an `exec` moves it, whatever the new program's name.
+    start_stack: u64,
     pub arguments: Vec<String>,
     pub role: Role,
     pub sample: ProcessSample,
@@ -135,6 +137,7 @@ impl Member {
             start_ticks: stat.starttime,
             seen_ns,
             comm: stat.comm,
+            start_stack: stat.start_stack,
             arguments: proc.read_arguments(pid).unwrap_or_default(),
             role: Role { name: String::new(), evidence: String::new() },
             sample: ProcessSample { index, ..ProcessSample::default() },
@@ -242,6 +245,10 @@ impl Member {
         self.rss_pages = stat.rss_pages;
         self.address_space_bytes = stat.vsize;
         self.parent_pid = stat.ppid;
+        if stat.start_stack != self.start_stack {
+            self.start_stack = stat.start_stack;
+            self.young_looks = YOUNG_LOOKS;
+        }
         if stat.comm == self.comm {
             return Look::Alive;
         }
@@ -263,7 +270,7 @@ impl Member {
         self.zombie_since_ns.is_none()
     }
 
-    /// Was it found just now? True for its first looks.
+    /// Was it found just now, or did it `exec`? True for some looks.
     pub fn grows_up(&mut self) -> bool {
         let young = self.young_looks > 0;
         self.young_looks = self.young_looks.saturating_sub(1);

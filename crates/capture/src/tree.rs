@@ -22,8 +22,9 @@ use crate::role::{self, DATA_WORKER_COMM, Evidence, RANK_VARIABLES};
 const MOST_PROBES: i32 = 512;
 /// How often all of `/proc` is scanned.
 const FULL_SCAN_NS: u64 = 15_000_000_000;
-/// How often a member's command line is read again, for an `exec` that kept the short name.
-const REREAD_NS: u64 = 5_000_000_000;
+/// How often a member's command line is read again, for an `exec` that kept the short name and, where addresses are not
+/// random, the place of the stack.
+const REREAD_NS: u64 = 30_000_000_000;
 
 #[derive(Debug)]
 pub struct Tree {

@@ -253,6 +253,24 @@ fn an_exec_renames_the_process() {
     assert_eq!(report["processes_seen"], 1);
 }
 
+/// A shell that becomes another shell: nothing that a tick reads of it says so but where its stack is.
+#[test]
+fn an_exec_that_keeps_the_name_is_noticed_by_the_next_ticks() {
+    let lab = Lab::new();
+    let first = "echo $$; read x; exec sh -c 'echo there; read y' second";
+    let mut nilo = lab.nilo(["run", "-q", "--interval", "10ms", "-o", "run.nilo", "--", "sh", "-c", first]);
+    let mut dialogue = Dialogue::start(&mut nilo);
+    let shell: i32 = dialogue.line().parse().expect("a pid");
+    after_some_ticks(dialogue.pid());
+    dialogue.say("go");
+    assert_eq!(dialogue.line(), "there");
+    after_some_ticks(dialogue.pid());
+    dialogue.say("end");
+    assert_eq!(dialogue.end().status.code(), Some(0));
+    let report = lab.report(&lab.path("run.nilo"));
+    assert_eq!(process(&report, shell)["command"], "sh -c echo there; read y second");
+}
+
 fn process(report: &Value, pid: i32) -> &Value {
     let processes = report["processes"].as_array().expect("processes");
     processes.iter().find(|p| p["pid"] == pid).unwrap_or_else(|| panic!("{pid} in {processes:#?}"))

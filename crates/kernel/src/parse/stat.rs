@@ -5,8 +5,10 @@ use crate::Error;
 
 /// `TASK_COMM_LEN` is 16 with the NUL; kernel threads may show longer names (`fs/proc/array.c`).
 const LONGEST_COMM: usize = 64;
-/// The last field that we use, of 52.
+/// The last field that must be there,
 const RSS: usize = 24;
+/// and the last that we use, of 52.
+const START_STACK: usize = 28;
 
 /// A process's short name as raw bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,6 +68,9 @@ pub struct Stat {
     pub starttime: u64,
     pub vsize: u64,
     pub rss_pages: u64,
+    /// Where the stack began at `exec`: another address for each program, where addresses are random. 0 where we may not
+    /// know it.
+    pub start_stack: u64,
 }
 
 impl Stat {
@@ -86,7 +91,7 @@ pub fn parse(text: &[u8]) -> Result<Stat, Error> {
     };
     // Fields are counted from 1; pid and comm were the first two.
     let mut last = 2;
-    for (field, word) in (3..=RSS).zip(words(text[close + 1..].trim_ascii_end())) {
+    for (field, word) in (3..=START_STACK).zip(words(text[close + 1..].trim_ascii_end())) {
         take(&mut stat, field, word);
         last = field;
     }
@@ -113,6 +118,7 @@ fn take(stat: &mut Stat, field: usize, word: &[u8]) {
         22 => stat.starttime = value,
         23 => stat.vsize = value,
         RSS => stat.rss_pages = value,
+        START_STACK => stat.start_stack = value,
         _ => {}
     }
 }
@@ -121,7 +127,7 @@ fn take(stat: &mut Stat, field: usize, word: &[u8]) {
 mod tests {
     use super::*;
 
-    const REST: &str = "S 1 42 40 34816 -1 4194560 1001 1002 1003 1004 11 12 13 14 20 0 5 0 7777 123456 99 18446744073709551615 0 0";
+    const REST: &str = "S 1 42 40 34816 -1 4194560 1001 1002 1003 1004 11 12 13 14 20 0 5 0 7777 123456 99 18446744073709551615 1 2 140731 0";
 
     #[test]
     fn fields_are_found_behind_any_name() {
@@ -133,6 +139,7 @@ mod tests {
             assert_eq!((s.minflt, s.cminflt, s.majflt, s.cmajflt), (1001, 1002, 1003, 1004));
             assert_eq!((s.utime, s.stime, s.cutime, s.cstime), (11, 12, 13, 14));
             assert_eq!((s.num_threads, s.starttime, s.vsize, s.rss_pages), (5, 7777, 123_456, 99));
+            assert_eq!(s.start_stack, 140_731);
         }
     }
 
