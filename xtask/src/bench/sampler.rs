@@ -108,7 +108,8 @@ fn plan_of(quick: bool) -> Result<(Plan, Vec<Tree>)> {
         let plan = Plan { settle: Duration::from_millis(500), window: Duration::from_secs(3), rounds: 1 };
         return Ok((plan, TREES[..2].to_vec()));
     }
-    // Longer than the slowest pace of any reading of ours, so that each is in it.
+    // Longer than the pace of any reading of ours, so that each is in it, but for a look at all processes every 15 s and
+    // at command lines every 30 s.
     let plan = Plan { settle: Duration::from_secs(1), window: Duration::from_secs(10), rounds: 2 };
     let available_mib = machine::read_available_bytes()? >> 20;
     let (fit, too_large): (Vec<Tree>, Vec<Tree>) =
@@ -124,7 +125,8 @@ fn cells_of(trees: &[Tree], tools: &[Tool]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &tree in trees {
         for &interval_ms in INTERVALS_MS {
-            cells.extend(tools.iter().map(|&tool| Cell { tree, tool, interval_ms }));
+            let tools = tools.iter().filter(|tool| tool.has_news_on(tree));
+            cells.extend(tools.map(|&tool| Cell { tree, tool, interval_ms }));
         }
     }
     cells

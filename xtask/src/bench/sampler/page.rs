@@ -65,7 +65,7 @@ fn render_head(facts: &Facts) -> String {
          {} s pass; then a window of {} s is measured, so no start-up is in any figure. {rounds} interleaved \
          round(s); each row is the round with the least CPU per process-sample, its RSS the worst of all rounds. CPU is that \
          of the sampler process alone (all its threads, `/proc/PID/task/*/schedstat`). A process-sample is one reading of \
-         one process; psrecord keeps only the tree's sum, mprof -C reads children twice for sum and series. `floor` is no \
+         one process; psrecord keeps only the tree's sum, plain mprof looks at the command alone, mprof -C reads children twice for sum and series. `floor` is no \
          sampler: it asks the kernel what a fast tick of `nilo` asks, and does nothing with the answers. *Beside 200*: as many \
          sleeping processes of others are on the machine, which has {} without them; mprof and psrecord look at \
          each of them at every tick.\n",

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use super::Cell;
 use super::workshop::Workshop;
+use super::{Cell, ONE, SMALL, Tree};
 use crate::bench::machine;
 
 /// A sampler in one way of calling it.
@@ -18,6 +18,8 @@ pub enum Tool {
     Nilo,
     /// `nilo run --no-slow`: the fast ticks with discovery, no PSS and no smaps.
     NiloFast,
+    /// `mprof run`, as it comes: the command alone, none of its children.
+    MprofAlone,
     /// `mprof run --multiprocess`: a series per process, as ours.
     Mprof,
     /// `mprof run --multiprocess --include-children`: the same and the tree's sum, which is read again.
@@ -28,7 +30,8 @@ pub enum Tool {
     Floor,
 }
 
-const ALL: &[Tool] = &[Tool::Nilo, Tool::NiloFast, Tool::Mprof, Tool::MprofSum, Tool::Psrecord, Tool::Floor];
+const ALL: &[Tool] =
+    &[Tool::Nilo, Tool::NiloFast, Tool::MprofAlone, Tool::Mprof, Tool::MprofSum, Tool::Psrecord, Tool::Floor];
 
 /// What a sampler delivered.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,7 +53,7 @@ impl Tool {
     pub fn family(self) -> &'static str {
         match self {
             Self::Nilo | Self::NiloFast => "nilo",
-            Self::Mprof | Self::MprofSum => "mprof",
+            Self::MprofAlone | Self::Mprof | Self::MprofSum => "mprof",
             Self::Psrecord => "psrecord",
             Self::Floor => "floor",
         }
@@ -58,13 +61,19 @@ impl Tool {
 
     /// Is it one of the Python programs?
     pub fn is_peer(self) -> bool {
-        matches!(self, Self::Mprof | Self::MprofSum | Self::Psrecord)
+        matches!(self, Self::MprofAlone | Self::Mprof | Self::MprofSum | Self::Psrecord)
+    }
+
+    /// What looks at one process costs the same whatever else is there.
+    pub fn has_news_on(self, tree: Tree) -> bool {
+        self != Self::MprofAlone || tree == ONE || tree == SMALL
     }
 
     pub fn label(self) -> &'static str {
         match self {
             Self::Nilo => "nilo",
             Self::NiloFast => "nilo --no-slow",
+            Self::MprofAlone => "mprof",
             Self::Mprof => "mprof -M",
             Self::MprofSum => "mprof -M -C",
             Self::Psrecord => "psrecord",
@@ -94,12 +103,9 @@ impl Tool {
                 command.extend(["-o".into(), record.into(), "--".into()]);
                 command.extend(tree);
             }
-            Self::Mprof | Self::MprofSum => {
-                command.extend([
-                    workshop.venv_program("mprof").into(),
-                    "run".into(),
-                    "--multiprocess".into(),
-                ]);
+            Self::MprofAlone | Self::Mprof | Self::MprofSum => {
+                command.extend([workshop.venv_program("mprof").into(), "run".into()]);
+                command.extend((self != Self::MprofAlone).then(|| "--multiprocess".into()));
                 command.extend((self == Self::MprofSum).then(|| "--include-children".into()));
                 command.extend(["--interval".into(), seconds.into(), "-o".into(), record.into()]);
                 command.extend(tree);
@@ -261,7 +267,7 @@ mod tests {
     fn a_nilo_report_is_read_and_shared_by_time() {
         let report = json!({"ticks": 120, "duration_s": 12.0, "cost": {"cpu_s": 0.01, "written_bytes": 960}});
         let report = parse_nilo_report(&report).unwrap();
-        let cell = Cell { tree: super::super::SMALL, tool: Tool::Nilo, interval_ms: 100 };
+        let cell = Cell { tree: SMALL, tool: Tool::Nilo, interval_ms: 100 };
         assert_eq!(report.share(cell, 10.0), Yield { ticks: 100.0, process_samples: 1000.0 });
         assert!(parse_nilo_report(&json!({"ticks": 1})).is_err());
     }
@@ -269,7 +275,7 @@ mod tests {
     #[test]
     fn samplers_are_selected_by_family() {
         assert_eq!(select(&[]).unwrap().len(), ALL.len());
-        assert_eq!(select(&["mprof".to_owned()]).unwrap(), [Tool::Mprof, Tool::MprofSum]);
+        assert_eq!(select(&["mprof".to_owned()]).unwrap(), [Tool::MprofAlone, Tool::Mprof, Tool::MprofSum]);
         assert!(select(&["top".to_owned()]).is_err());
     }
 }

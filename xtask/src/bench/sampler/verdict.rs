@@ -23,6 +23,7 @@ const RIVALS: &[Rival] = &[
         tree: SMALL,
         whereabouts: "10 processes",
     },
+    Rival { mprof: Tool::MprofAlone, gives: "the command alone", tree: SMALL, whereabouts: "10 processes" },
     Rival { mprof: Tool::Mprof, gives: "no sum", tree: SMALL, whereabouts: "10 processes" },
     Rival {
         mprof: Tool::Mprof,
@@ -138,17 +139,18 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_of_calling_mprof_are_rivals_alone_and_among_others() {
+    fn all_ways_of_calling_mprof_are_rivals_alone_and_among_others() {
         let best = [
             reading(SMALL, Tool::NiloFast, 100, 0.02),
             reading(SMALL, Tool::MprofSum, 100, 0.6),
+            reading(SMALL, Tool::MprofAlone, 100, 0.5),
             reading(SMALL, Tool::Mprof, 100, 0.3),
             reading(INHABITED, Tool::NiloFast, 100, 0.03),
             reading(INHABITED, Tool::Mprof, 100, 0.9),
         ];
         let bars = RIVALS.iter().map(|rival| against_mprof(&best, Tool::NiloFast, rival, 100));
         let told: Vec<_> = bars.map(|bar| (bar.measured.unwrap().round(), bar.holds())).collect();
-        assert_eq!(told, [(30.0, Some(true)), (15.0, Some(false)), (30.0, Some(true))]);
+        assert_eq!(told, [(30.0, Some(true)), (25.0, Some(true)), (15.0, Some(false)), (30.0, Some(true))]);
         assert_eq!(core_bar(&best, 100, 0.4).holds(), Some(true));
     }
 

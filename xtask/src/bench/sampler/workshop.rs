@@ -120,7 +120,7 @@ impl Workshop {
                 let all = report.share(cell, report.duration_s);
                 Ok(Outcome::new(window, report.written_bytes, all, Some(report.cpu_s)))
             }
-            Tool::Mprof | Tool::MprofSum => {
+            Tool::MprofAlone | Tool::Mprof | Tool::MprofSum => {
                 let window = Window { opened_s: opened.unix_s, closed_s: closed.unix_s };
                 let (all, inside) = tool::parse_mprof(&fs::read_to_string(record)?, window);
                 Ok(Outcome::new(inside, tool::read_file_bytes(record)?, all, None))
