@@ -161,7 +161,7 @@ impl Recorder {
         self.tree.care.closely =
             self.thorough || std::mem::take(&mut self.closely_once) || self.system.is_short();
         self.tree.turn(now_ns);
-        self.take_stock();
+        self.take_stock(now_ns);
         let mut tree = self.measure();
         // The first tick in any case: a short run has no other.
         self.system_is_new = self.read_system(now_ns, tree.high_kib, self.ticks == 0);
@@ -195,19 +195,20 @@ impl Recorder {
             self.bounds.all_walked();
         }
         self.tree.look(now_ns);
-        self.take_stock();
+        self.take_stock(now_ns);
     }
 
     /// After a look at all members: who came and went is noted, and who lives is stored with this tick.
-    fn take_stock(&mut self) {
-        self.note_ended();
+    fn take_stock(&mut self, now_ns: u64) {
+        self.note_ended(now_ns);
         self.log_changes();
         self.gather();
     }
 
-    fn note_ended(&mut self) {
+    fn note_ended(&mut self, now_ns: u64) {
         for member in self.tree.take_ended() {
             self.bounds.ended(member.walk);
+            self.slow.somebody_ended(now_ns);
         }
     }
 

@@ -12,8 +12,9 @@ use crate::member::{KindsRead, Member};
 
 /// No process is walked more often than this by the ordinary schedule,
 const SHORTEST_PACE_NS: u64 = 1_000_000_000;
-/// and one that is as it was, this often.
-const QUIET_PACE_NS: u64 = 10_000_000_000;
+/// and one that is as it was, this often: a walk of a small process costs as much as its ticks of a second, and one of a
+/// large process holds the lock of its address space.
+const QUIET_PACE_NS: u64 = 30_000_000_000;
 /// A change worth an early walk.
 const MUCH_KIB: u64 = 2 << 10;
 /// Above this many mappings the text of smaps costs more than the walk: the rollup alone is read.
@@ -27,11 +28,24 @@ pub struct Slow {
     buffer: Vec<u8>,
     walks: u64,
     enabled: bool,
+    /// When a member last ended.
+    last_end_ns: u64,
 }
 
 impl Slow {
     pub fn new(now_ns: u64, budget_percent: f64, enabled: bool) -> Self {
-        Self { budget: Budget::new(now_ns, budget_percent), buffer: Vec::new(), walks: 0, enabled }
+        Self {
+            budget: Budget::new(now_ns, budget_percent),
+            buffer: Vec::new(),
+            walks: 0,
+            enabled,
+            last_end_ns: 0,
+        }
+    }
+
+    /// What it shared is now more of the others'.
+    pub fn somebody_ended(&mut self, now_ns: u64) {
+        self.last_end_ns = now_ns;
     }
 
     /// Walks the member that needs it most, if one is due and the budget allows.
@@ -39,10 +53,11 @@ impl Slow {
         if !self.enabled {
             return;
         }
-        let last_birth_ns = members.iter().map(|m| m.seen_ns).max().unwrap_or(0);
+        let births = members.iter().map(|m| m.seen_ns);
+        let regrouped_ns = births.chain([self.last_end_ns]).max().unwrap_or(0);
         let due = members
             .iter_mut()
-            .filter(|m| m.is_alive() && is_due(m, now_ns, last_birth_ns))
+            .filter(|m| m.is_alive() && is_due(m, now_ns, regrouped_ns))
             .max_by_key(|m| urgency(m, now_ns));
         if let Some(member) = due
             && self.budget.allows(now_ns, member.walk_cost_ns)
@@ -127,16 +142,16 @@ fn is_made_otherwise(last: &KindsRead, member: &Member) -> bool {
 }
 
 /// Once a second when something can have changed, and sooner when much did: what a short run is made of is seen near
-/// its peak.
-fn is_due(member: &Member, now_ns: u64, last_birth_ns: u64) -> bool {
+/// its peak. `regrouped_ns`: when a member last came or went.
+fn is_due(member: &Member, now_ns: u64, regrouped_ns: u64) -> bool {
     let Some(walk) = member.walk else { return is_due_again(member, now_ns) };
     let age_ns = now_ns.saturating_sub(member.walked_ns);
     let rss_kib = member.sample.rss_kib();
     let changed_kib = rss_kib.abs_diff(walk.rss_kib);
     let changed_much = changed_kib > MUCH_KIB && changed_kib > rss_kib / 10;
-    // A new process may share what was private; a fault may end the sharing.
+    // A new process may share what was private, and one that ends leaves its part; a fault may end the sharing.
     let unshares = walk.hides_much() && member.sample.minor_faults != walk.minor_faults;
-    let has_news = changed_kib > little_kib(rss_kib) || walk.at_ns < last_birth_ns || unshares;
+    let has_news = changed_kib > little_kib(rss_kib) || walk.at_ns < regrouped_ns || unshares;
     age_ns >= QUIET_PACE_NS
         || (has_news && age_ns >= SHORTEST_PACE_NS)
         || (changed_much && age_ns >= SHORTEST_PACE_NS / 5)
@@ -273,11 +288,27 @@ mod tests {
 
     use super::*;
 
+    fn member() -> Member {
+        Member::open(&Proc::default(), 0, std::process::id() as i32, 0, &mut Vec::new()).unwrap()
+    }
+
+    #[test]
+    fn who_stays_as_it_was_is_walked_again_when_somebody_came_or_went_and_seldom_else() {
+        const S: u64 = 1_000_000_000;
+        let walk = Walk::new(&Shares { at_ns: 10 * S, ..Shares::default() }, &ProcessSample::default());
+        let mut member = member();
+        (member.walk, member.walked_ns) = (Some(walk), 10 * S);
+        let is_due = |now_s, regrouped_s| is_due(&member, now_s * S, regrouped_s * S);
+        assert!(!is_due(12, 10), "the walk was of that tick");
+        assert!(is_due(12, 11));
+        assert!(!is_due(39, 10));
+        assert!(is_due(40, 10));
+    }
+
     /// As of a worker after a fork: the same pages, of which it has more and more for itself.
     #[test]
     fn kinds_are_read_again_when_only_the_share_has_changed() {
-        let mut member =
-            Member::open(&Proc::default(), 0, std::process::id() as i32, 0, &mut Vec::new()).unwrap();
+        let mut member = member();
         member.sample.anon_kib = 100 << 10;
         let walked = |pss_kib| Walk { pss_kib, ..Walk::new(&Shares::default(), &ProcessSample::default()) };
         let last = KindsRead { at_ns: 0, then: member.sample, pss_kib: 50 << 10 };

@@ -78,6 +78,14 @@ pub struct Plan {
     pub rounds: usize,
 }
 
+impl Plan {
+    /// Longer than the pace of any reading of a tool, so that each is in it: `nilo` walks the page tables of a process
+    /// that is as it was every 30 s.
+    pub fn window_of(&self, tool: Tool) -> Duration {
+        if tool == Tool::Nilo { self.window * 3 } else { self.window }
+    }
+}
+
 const ONE: Tree = Tree::alone(1, 4);
 const SMALL: Tree = Tree::alone(10, 4);
 const MANY: Tree = Tree::alone(200, 4);
@@ -108,8 +116,6 @@ fn plan_of(quick: bool) -> Result<(Plan, Vec<Tree>)> {
         let plan = Plan { settle: Duration::from_millis(500), window: Duration::from_secs(3), rounds: 1 };
         return Ok((plan, TREES[..2].to_vec()));
     }
-    // Longer than the pace of any reading of ours, so that each is in it, but for a look at all processes every 15 s and
-    // at command lines every 30 s.
     let plan = Plan { settle: Duration::from_secs(1), window: Duration::from_secs(10), rounds: 2 };
     let available_mib = machine::read_available_bytes()? >> 20;
     let (fit, too_large): (Vec<Tree>, Vec<Tree>) =
