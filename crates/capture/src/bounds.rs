@@ -41,6 +41,8 @@ pub struct Walk {
     pub other_kib: u64,
     pub pss_anon_kib: u64,
     pub minor_faults: u64,
+    /// Memory on graphics devices.
+    pub device_kib: u64,
     pub at_ns: u64,
 }
 
@@ -56,6 +58,7 @@ impl Walk {
             pss_anon_kib: shares.pss_anon_kib,
             at_ns: shares.at_ns,
             minor_faults: then.minor_faults,
+            device_kib: shares.device_kib,
         }
     }
 

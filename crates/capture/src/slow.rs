@@ -151,7 +151,12 @@ fn is_due(member: &Member, now_ns: u64, regrouped_ns: u64) -> bool {
     let changed_much = changed_kib > MUCH_KIB && changed_kib > rss_kib / 10;
     // A new process may share what was private, and one that ends leaves its part; a fault may end the sharing.
     let unshares = walk.hides_much() && member.sample.minor_faults != walk.minor_faults;
-    let has_news = changed_kib > little_kib(rss_kib) || walk.at_ns < regrouped_ns || unshares;
+    // What it has on devices is stored with its shares.
+    let device_changed_kib = member.device_kib.abs_diff(walk.device_kib);
+    let has_news = changed_kib > little_kib(rss_kib)
+        || device_changed_kib > little_kib(member.device_kib)
+        || walk.at_ns < regrouped_ns
+        || unshares;
     age_ns >= QUIET_PACE_NS
         || (has_news && age_ns >= SHORTEST_PACE_NS)
         || (changed_much && age_ns >= SHORTEST_PACE_NS / 5)
@@ -303,6 +308,15 @@ mod tests {
         assert!(is_due(12, 11));
         assert!(!is_due(39, 10));
         assert!(is_due(40, 10));
+    }
+
+    #[test]
+    fn memory_on_a_device_is_news() {
+        let (mut member, walk) = (member(), Walk::new(&Shares::default(), &ProcessSample::default()));
+        member.walk = Some(walk);
+        assert!(!is_due(&member, SHORTEST_PACE_NS, 0));
+        member.device_kib = 3 << 20;
+        assert!(is_due(&member, SHORTEST_PACE_NS, 0));
     }
 
     /// As of a worker after a fork: the same pages, of which it has more and more for itself.
