@@ -311,6 +311,23 @@ mod tests {
     }
 
     #[test]
+    fn an_end_is_followed_by_a_walk_of_who_stays() {
+        const S: u64 = 1_000_000_000;
+        let mut slow = Slow::new(0, 100.0, true);
+        let (mut members, mut out) = ([member()], Vec::new());
+        let mut walks_by = |slow: &mut Slow, now_s: u64| {
+            slow.turn(&Proc::default(), &mut members, now_s * S, &mut out);
+            // As a tick would have it: it has not changed since.
+            let resident_kib = members[0].walk.unwrap().rss_kib;
+            members[0].sample.anon_kib = resident_kib;
+            slow.walks
+        };
+        assert_eq!([walks_by(&mut slow, 10), walks_by(&mut slow, 12)], [1, 1]);
+        slow.somebody_ended(13 * S);
+        assert_eq!([walks_by(&mut slow, 14), walks_by(&mut slow, 16)], [2, 2]);
+    }
+
+    #[test]
     fn memory_on_a_device_is_news() {
         let (mut member, walk) = (member(), Walk::new(&Shares::default(), &ProcessSample::default()));
         member.walk = Some(walk);

@@ -79,10 +79,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Longer than the pace of any reading of a tool, so that each is in it: `nilo` walks the page tables of a process
-    /// that is as it was every 30 s.
+    /// Not shorter than the pace of any reading of a tool, so that each is in it: `nilo` reads command lines, and PSS of a
+    /// process that is as it was, every 30 s, and looks at all processes every 15 s.
     pub fn window_of(&self, tool: Tool) -> Duration {
-        if tool == Tool::Nilo { self.window * 3 } else { self.window }
+        if tool.family() == "nilo" { self.window * 3 } else { self.window }
     }
 }
 

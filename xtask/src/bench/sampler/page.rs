@@ -62,7 +62,7 @@ fn render_head(facts: &Facts) -> String {
         "# What sampling costs, {}\n\n{warning}\
          Machine: {}  \nVersions: {}  \nRepeat with: `{}`\n\n\
          Every sampler starts the same tree of idle processes that change 64 KiB ten times a second. When all are up, \
-         {} s pass; then a window of {} s (three times as long for `nilo` with its slow readings) is measured, so no start-up is in any figure. {rounds} interleaved \
+         {} s pass; then a window of {} s (three times as long for `nilo`) is measured, so no start-up is in any figure. {rounds} interleaved \
          round(s); each row is the round with the least CPU per process-sample, its RSS the worst of all rounds. CPU is that \
          of the sampler process alone (all its threads, `/proc/PID/task/*/schedstat`). A process-sample is one reading of \
          one process; psrecord keeps only the tree's sum, plain mprof looks at the command alone, mprof -C reads children twice for sum and series. `floor` is no \
