@@ -4,7 +4,7 @@
 //! The socket is 0600 in a private directory with a short path (`sun_path` ends at 108 bytes).
 
 use std::fs::DirBuilder;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -19,9 +19,11 @@ use crate::allocs::Act;
 
 /// Variable that names the socket to the target.
 pub const CONTROL_VARIABLE: &str = "NILO_CONTROL";
-/// A client that does not finish its line in this time is not worth a late tick.
+/// A client that does not finish its line in this time is not worth a late tick: it is looked at again soon,
 const PATIENCE: Duration = Duration::from_millis(20);
-const LONGEST_REQUEST: u64 = 64 << 10;
+/// until then. On a machine at work it may be long between a program's connecting and its next words.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(10);
+const LONGEST_REQUEST: usize = 64 << 10;
 const CLIENTS_AT_ONCE: usize = 16;
 
 /// What can be asked.
@@ -54,6 +56,8 @@ pub enum Request {
 pub struct Control {
     listener: UnixListener,
     path: PathBuf,
+    /// Who connected and has not said yet what it wants; at most as many as are answered at once.
+    late: Vec<Client>,
 }
 
 impl Control {
@@ -66,7 +70,7 @@ impl Control {
         let listener = UnixListener::bind(&path)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
-        Ok(Self { listener, path })
+        Ok(Self { listener, path, late: Vec::new() })
     }
 
     pub fn path(&self) -> &Path {
@@ -77,11 +81,29 @@ impl Control {
         self.listener.as_raw_fd()
     }
 
+    /// Somebody has to be looked at again although nobody new comes.
+    pub fn has_late(&self) -> bool {
+        !self.late.is_empty()
+    }
+
     /// Answers some of those who wait: a flood of them must not keep us from sampling.
-    pub fn answer(&self, mut respond: impl FnMut(Request) -> Value) {
+    pub fn answer(&mut self, mut respond: impl FnMut(Request) -> Value) {
+        for client in std::mem::take(&mut self.late) {
+            self.attend(client, Duration::ZERO, &mut respond);
+        }
         for _ in 0..CLIENTS_AT_ONCE {
             let Ok((stream, _)) = self.listener.accept() else { return };
-            let _ = serve(&stream, &mut respond);
+            self.attend(Client::new(stream), PATIENCE, &mut respond);
+        }
+    }
+
+    fn attend(&mut self, mut client: Client, patience: Duration, respond: &mut impl FnMut(Request) -> Value) {
+        match client.listen(patience) {
+            Ok(true) => drop(client.answer(respond)), // who has gone needs none
+            Ok(false) if client.since.elapsed() < LONGEST_PATIENCE && self.late.len() < CLIENTS_AT_ONCE => {
+                self.late.push(client);
+            }
+            Ok(false) | Err(_) => {}
         }
     }
 }
@@ -92,35 +114,53 @@ impl Drop for Control {
     }
 }
 
-fn serve(stream: &UnixStream, respond: &mut impl FnMut(Request) -> Value) -> std::io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let in_time = InTime { stream, until: Instant::now() + PATIENCE };
-    let mut line = String::new();
-    BufReader::new(in_time.take(LONGEST_REQUEST)).read_line(&mut line)?;
-    let answer = match serde_json::from_str(&line) {
-        Ok(request) => respond(request),
-        Err(error) => {
-            json!({"error": error.to_string(), "hint": "{\"do\":\"status\"} or {\"do\":\"mark\",\"line\":\"step 3\"}"})
+/// Somebody who connected, and what it has sent so far.
+#[derive(Debug)]
+struct Client {
+    stream: UnixStream,
+    line: Vec<u8>,
+    since: Instant,
+}
+
+impl Client {
+    fn new(stream: UnixStream) -> Self {
+        Self { stream, line: Vec::new(), since: Instant::now() }
+    }
+
+    /// Takes what it sends, no longer than this: true when its line is whole.
+    fn listen(&mut self, patience: Duration) -> std::io::Result<bool> {
+        let until = Instant::now() + patience;
+        let mut part = [0; 4096];
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            // What is there is read even if it was us who came late: whoever has sent a line gets an answer.
+            self.stream.set_nonblocking(left.is_zero())?;
+            self.stream.set_read_timeout(Some(left).filter(|left| !left.is_zero()))?;
+            let bytes = match self.stream.read(&mut part) {
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    return Ok(false);
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                bytes => bytes?,
+            };
+            self.line.extend_from_slice(&part[..bytes]);
+            if bytes == 0 || part[..bytes].contains(&b'\n') || self.line.len() >= LONGEST_REQUEST {
+                return Ok(true);
+            }
         }
-    };
-    stream.set_nonblocking(false)?;
-    writeln!(&*stream, "{answer}")
-}
+    }
 
-/// What a client sends up to a moment, however slowly it comes.
-struct InTime<'a> {
-    stream: &'a UnixStream,
-    until: Instant,
-}
-
-impl Read for InTime<'_> {
-    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        // What is there is read even if it was us who came late: whoever has sent a line gets an answer.
-        self.stream.set_nonblocking(left.is_zero())?;
-        self.stream.set_read_timeout(Some(left).filter(|left| !left.is_zero()))?;
-        let mut stream = self.stream;
-        stream.read(into)
+    fn answer(&self, respond: &mut impl FnMut(Request) -> Value) -> std::io::Result<()> {
+        let line = self.line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let answer = match serde_json::from_slice(line) {
+            Ok(request) => respond(request),
+            Err(error) => {
+                json!({"error": error.to_string(), "hint": "{\"do\":\"status\"} or {\"do\":\"mark\",\"line\":\"step 3\"}"})
+            }
+        };
+        self.stream.set_nonblocking(false)?;
+        self.stream.set_write_timeout(Some(PATIENCE))?;
+        writeln!(&self.stream, "{answer}")
     }
 }
 
@@ -166,6 +206,8 @@ pub fn private_directory() -> std::io::Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader};
+
     use super::*;
 
     #[test]
@@ -175,16 +217,20 @@ mod tests {
         assert_eq!(Request::Mark { line: "step 3".into() }, mark);
     }
 
-    #[test]
-    fn a_crowd_is_answered_in_turns() {
-        // Not where others look for sockets that were left behind.
+    /// Not where others look for sockets that were left behind.
+    fn control() -> (tempfile::TempDir, Control) {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("crowd.sock");
+        let path = folder.path().join("control.sock");
         let listener = UnixListener::bind(&path).unwrap();
         listener.set_nonblocking(true).unwrap();
-        let control = Control { listener, path };
+        (folder, Control { listener, path, late: Vec::new() })
+    }
+
+    #[test]
+    fn a_crowd_is_answered_in_turns() {
+        let (_folder, mut control) = control();
         let ask = |_| {
-            let client = UnixStream::connect(control.path()).unwrap();
+            let client = UnixStream::connect(&control.path).unwrap();
             writeln!(&client, "{{\"do\":\"status\"}}").unwrap();
             client
         };
@@ -201,31 +247,65 @@ mod tests {
 
     /// A byte now and then would keep the recording from its ticks for as long as the client likes.
     #[test]
-    fn a_client_that_dawdles_is_not_waited_for() {
+    fn a_client_that_dawdles_is_waited_for_a_moment_at_a_time() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let client = std::thread::spawn(move || {
+        let mut client = Client::new(ours);
+        let dawdler = std::thread::spawn(move || {
             while (&theirs).write_all(b" ").is_ok() {
                 std::thread::sleep(PATIENCE / 4);
             }
         });
-        assert!(serve(&ours, &mut |_: Request| json!("asked")).is_err());
-        drop(ours);
-        client.join().unwrap();
+        assert!(!client.listen(PATIENCE).unwrap());
+        drop(client);
+        dawdler.join().unwrap();
+    }
+
+    #[test]
+    fn who_connects_and_speaks_late_is_answered_all_the_same() {
+        let (_folder, mut control) = control();
+        let client = UnixStream::connect(control.path()).unwrap();
+        control.answer(|_| json!("asked"));
+        assert!(control.has_late());
+        for part in ["{\"do\":", "\"status\"}\n"] {
+            (&client).write_all(part.as_bytes()).unwrap();
+            control.answer(|request| json!(request == Request::Status));
+        }
+        assert!(!control.has_late());
+        let mut answer = String::new();
+        BufReader::new(client).read_line(&mut answer).unwrap();
+        assert_eq!(answer, "true\n");
+    }
+
+    #[test]
+    fn who_is_late_too_long_or_one_too_many_or_gone_is_let_go() {
+        let (_folder, mut control) = control();
+        let mut attend = |since| {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            control.attend(Client { since, ..Client::new(ours) }, Duration::ZERO, &mut |_| json!("asked"));
+            (theirs, control.late.len())
+        };
+        let now = Instant::now();
+        assert_eq!(attend(now.checked_sub(LONGEST_PATIENCE).unwrap()).1, 0);
+        let clients: Vec<_> = (0..=CLIENTS_AT_ONCE).map(|_| attend(now)).collect();
+        assert_eq!(clients.last().unwrap().1, CLIENTS_AT_ONCE);
+        drop(clients);
+        control.answer(|_| json!("asked"));
+        assert!(!control.has_late());
     }
 
     #[test]
     fn what_was_sent_before_we_came_too_late_is_read_and_nothing_is_waited_for() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut late = InTime { stream: &ours, until: Instant::now() };
-        let mut bytes = [0; 8];
+        let mut client = Client::new(ours);
+        assert!(!client.listen(Duration::ZERO).unwrap());
         writeln!(&theirs, "line").unwrap();
-        assert_eq!(late.read(&mut bytes).unwrap(), 5);
-        assert_eq!(late.read(&mut bytes).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert!(client.listen(Duration::ZERO).unwrap());
+        assert_eq!(client.line, b"line\n");
     }
 
     #[test]
     fn a_client_is_answered_and_a_wrong_one_is_told_how() {
-        let control = Control::open(-(std::process::id() as i32)).unwrap();
+        let mut control = Control::open(-(std::process::id() as i32)).unwrap();
         for (question, expected) in [("{\"do\":\"status\"}", "\"fine\""), ("nonsense", "hint")] {
             let client = UnixStream::connect(control.path()).unwrap();
             writeln!(&client, "{question}").unwrap();

@@ -108,6 +108,11 @@ impl HeapWatch {
         self.errands.is_out()
     }
 
+    /// It has to be given its turn at every tick, whatever the target does.
+    pub fn is_busy(&self) -> bool {
+        self.is_out() || self.every.is_some() || !self.waiting.is_empty()
+    }
+
     /// Tables taken so far.
     pub fn tables(&self) -> u64 {
         self.tables

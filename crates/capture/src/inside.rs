@@ -28,8 +28,11 @@ impl Session {
         let members = self.recorder.tree.members();
         let outcome =
             self.heap.turn(!self.ledger.is_out(), || by_size(members).iter().map(|m| m.pid).collect());
-        let brought =
-            self.ledger.turn(!self.heap.is_out(), || by_size(members).into_iter().map(candidate).collect());
+        let brought = self.ledger.collect();
+        if !self.heap.is_out() {
+            let living = members.iter().filter(|m| m.is_alive());
+            self.ledger.begin(monotonic_ns(), living.map(candidate));
+        }
         if outcome.is_some() || brought.is_some() {
             let _ = own_code::give_back(); // that of looking, until the next look
         }

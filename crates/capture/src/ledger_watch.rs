@@ -3,7 +3,6 @@
 //! The one invariant: unless exact ones were asked for the target is never stopped, and what they cost stays within
 //! the budget; exact ones stop it for no more than 1 % of the time that has passed.
 
-use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +10,7 @@ use std::time::Duration;
 use nilometer_kernel::sys::clock::{monotonic_ns, thread_cpu_ns};
 use nilometer_trace::ledger::Ledger;
 use nilometer_trace::record::LedgerTaken;
+use rustc_hash::FxHashMap;
 
 use crate::answer::{publish, refuse};
 use crate::budget::Budget;
@@ -89,7 +89,7 @@ pub(crate) struct LedgerWatch {
     started_ns: u64,
     cost: Budget,
     pause: Budget,
-    last: HashMap<u32, Last>,
+    last: FxHashMap<u32, Last>,
     /// For `nilo where`, through the control socket.
     asked: Vec<(i32, PathBuf)>,
     taken: u64,
@@ -107,7 +107,7 @@ impl LedgerWatch {
             started_ns: now_ns,
             cost: Budget::new(now_ns, budget_percent),
             pause: Budget::new(now_ns, PAUSE_PERCENT),
-            last: HashMap::new(),
+            last: FxHashMap::default(),
             asked: Vec::new(),
             taken: 0,
             told: false,
@@ -123,6 +123,11 @@ impl LedgerWatch {
         self.errands.is_out()
     }
 
+    /// It has to be given its turn at every tick, whatever the target does.
+    pub fn is_busy(&self) -> bool {
+        self.is_out() || self.ledgers == Ledgers::Looks || !self.asked.is_empty()
+    }
+
     /// Ledgers taken so far.
     pub fn taken(&self) -> u64 {
         self.taken
@@ -133,35 +138,33 @@ impl LedgerWatch {
         self.asked.push((pid, path));
     }
 
-    /// Takes what the thread brought back, and sends it again if something is due and `may_begin`.
-    pub fn turn(&mut self, may_begin: bool, candidates: impl FnOnce() -> Vec<Candidate>) -> Option<Brought> {
-        let now_ns = monotonic_ns();
-        let brought = self.collect(now_ns);
-        if !may_begin || self.errands.is_out() {
-            return brought;
+    /// Takes what the thread brought back.
+    pub fn collect(&mut self) -> Option<Brought> {
+        Some(match self.errands.collect()? {
+            Came::Lost => Brought { failure: Some("a ledger broke off".to_owned()), ..Brought::default() },
+            Came::Back(brought) => self.note(brought, monotonic_ns()),
+        })
+    }
+
+    /// Sends the thread if it is not out and something is due.
+    pub fn begin(&mut self, now_ns: u64, candidates: impl Iterator<Item = Candidate>) {
+        if self.errands.is_out() {
+            return;
         }
         if let Some((pid, path)) = self.asked.pop() {
             self.may_hold = true;
             self.errands.send("nilo-ledger", move |holding| write_for(pid, &path, holding));
         } else if self.ledgers != Ledgers::None
-            && let Some(candidate) = self.choose(candidates(), now_ns)
+            && let Some(candidate) = self.choose(candidates, now_ns)
         {
             self.send(candidate);
         }
-        brought
     }
 
     /// Waits for the thread, no longer than this; one that never holds the target is hardly waited for.
     pub fn finish(&mut self, patience: Duration) -> Option<Brought> {
         let patience = if self.may_hold { patience } else { patience.min(SHORT) };
         self.errands.wait(patience).map(|brought| self.note(brought, monotonic_ns()))
-    }
-
-    fn collect(&mut self, now_ns: u64) -> Option<Brought> {
-        Some(match self.errands.collect()? {
-            Came::Lost => Brought { failure: Some("a ledger broke off".to_owned()), ..Brought::default() },
-            Came::Back(brought) => self.note(brought, now_ns),
-        })
     }
 
     /// A reason is told once.
@@ -183,14 +186,12 @@ impl LedgerWatch {
     }
 
     /// The one that has grown most of those that are due, if there is budget for it.
-    fn choose(&self, candidates: Vec<Candidate>, now_ns: u64) -> Option<Candidate> {
+    fn choose(&self, candidates: impl Iterator<Item = Candidate>, now_ns: u64) -> Option<Candidate> {
         if self.ledgers == Ledgers::Looks {
-            return candidates
-                .into_iter()
-                .next()
-                .filter(|candidate| self.is_time_to_look(*candidate, now_ns));
+            let largest = candidates.max_by_key(|candidate| candidate.rss_kib);
+            return largest.filter(|candidate| self.is_time_to_look(*candidate, now_ns));
         }
-        let due = candidates.into_iter().filter(|candidate| self.is_due(*candidate, now_ns));
+        let due = candidates.filter(|candidate| self.is_due(*candidate, now_ns));
         let growth = |candidate: &Candidate| {
             let last = self.last.get(&candidate.index).map_or(0, |last| last.rss_kib);
             candidate.rss_kib.saturating_sub(last)
@@ -215,10 +216,13 @@ impl LedgerWatch {
             && candidate.rss_kib as f64 >= last.rss_kib as f64 * (1.0 + GROWTH_SHARE);
         let age_ns = now_ns.saturating_sub(self.started_ns);
         let stale = last.rss_kib > 0 && since_ns >= STALE_NS.max(age_ns / STALE_SHARE);
+        if !grown && !stale {
+            return false;
+        }
         let cost_ns = estimate_ns(candidate, last);
         let affordable =
             if grown { self.cost.allows_forced(now_ns, cost_ns) } else { self.cost.allows(now_ns, cost_ns) };
-        (grown || stale) && affordable && self.may_stop(candidate, now_ns)
+        affordable && self.may_stop(candidate, now_ns)
     }
 
     fn may_stop(&self, candidate: Candidate, now_ns: u64) -> bool {
@@ -340,13 +344,13 @@ mod tests {
     #[test]
     fn looks_are_of_the_largest_and_ever_more_seldom() {
         let mut watch = watch(Ledgers::Looks);
-        assert_eq!(watch.choose(vec![candidate(20)], S / 5), None);
-        assert_eq!(watch.choose(vec![candidate(20), candidate(30)], S), Some(candidate(20)));
+        let choose = |watch: &LedgerWatch, mib: &[u64], now_ns| {
+            watch.choose(mib.iter().map(|&mib| candidate(mib)), now_ns)
+        };
+        assert_eq!(choose(&watch, &[20], S / 5), None);
+        assert_eq!(choose(&watch, &[20, 30, 10], S), Some(candidate(30)));
         watch.last.insert(1, Last { rss_kib: 20 * MIB, at_ns: 90 * S, cost_ns: 1_000_000, refused: false });
-        assert!(
-            watch.choose(vec![candidate(20)], 95 * S).is_none()
-                && watch.choose(vec![candidate(20)], 102 * S).is_some()
-        );
+        assert!(choose(&watch, &[20], 95 * S).is_none() && choose(&watch, &[20], 102 * S).is_some());
     }
 
     #[test]
@@ -354,7 +358,7 @@ mod tests {
         let mut watch = with_last(1000, S);
         watch.cost = Budget::new(0, 100.0);
         let other = Candidate { index: 2, pid: 1, rss_kib: 300 * MIB };
-        assert_eq!(watch.choose(vec![candidate(1200), other], 2 * S), Some(other));
-        assert_eq!(watch.choose(vec![candidate(1050)], 2 * S), None);
+        assert_eq!(watch.choose([candidate(1200), other].into_iter(), 2 * S), Some(other));
+        assert_eq!(watch.choose([candidate(1050)].into_iter(), 2 * S), None);
     }
 }

@@ -5,19 +5,20 @@
 //!
 //! - A process that has not run since the last look is as it was. Others can only take pages from it (reclaim, swap),
 //!   and where memory is short every tick reads in full.
-//! - One that ran for a moment only ([`Care::news_ns`]) is read by `statm`: its anonymous memory and the sum of the rest.
-//!   That is all there is to know when only the former grew, but for faults, CPU time, and a mark set and left between
-//!   two ticks, which a moment keeps small.
-//! - Everything else, and each process every two seconds, is read in full.
+//! - One that ran for a moment only since the last look ([`Care::news_ns`]) is read by `statm`: its anonymous memory and the
+//!   sum of the rest. That is all there is to know when only the former grew, but for a mark set and left between two
+//!   looks, which a moment keeps small, and for faults and CPU time.
+//! - Everything else, each process whose CPU time moved by a step of the kernel's figure for it (`COUNTED_NS`), and each
+//!   every ten seconds, is read in full.
 //!
-//! So at any instant what no reading in full has seen of a process is less than such a moment of its CPU time, where a
-//! busy one may always do a whole interval's work between two ticks. Its high-water mark waits for the next reading
-//! in full; it is lost only with a process that ends within that moment, and of our own child not even then (`wait4`).
+//! So at any instant what no reading has seen of a process's memory is what it did in less than such a moment between two
+//! looks, where a busy one may always do a whole interval's work. Its high-water mark waits for the next reading in
+//! full; it is lost only with a process that ends before that, and of our own child not even then (`wait4`).
 
 use nilometer_kernel::Error;
 use nilometer_kernel::parse::stat::{Comm, Stat};
 use nilometer_kernel::parse::status::Status;
-use nilometer_kernel::read::proc::{Proc, ProcessFiles};
+use nilometer_kernel::read::proc::{Proc, ProcessFiles, StatmLine};
 use nilometer_kernel::sys::clock::process_cpu_ns;
 use nilometer_kernel::sys::limits::page_bytes;
 use nilometer_trace::record::{ProcessSample, Role};
@@ -25,17 +26,26 @@ use nilometer_trace::record::{ProcessSample, Role};
 use crate::bounds::Walk;
 
 /// Every process is read in full at least this often, changed or not.
-const REFRESH_NS: u64 = 2_000_000_000;
+const REFRESH_NS: u64 = 10_000_000_000;
 
 /// The longest moment: a process could touch and give back some megabytes in it (a page takes 0.25 µs and more; cleared
 /// in large ones 10 GB/s).
 const LONGEST_NEWS_NS: u64 = 2_000_000;
 /// Of an interval, a moment is this part.
 const NEWS_SHARE: u64 = 50;
+/// The CPU times of `stat` have steps of this size (`USER_HZ`, include/asm-generic/param.h): so far behind may they, and the
+/// faults beside them, be.
+const COUNTED_NS: u64 = 10_000_000;
 
 /// So many looks after it was found, or seen to `exec`, its command line is read again: between `fork` and the end of an
 /// `exec` it is its parent's, or empty, and the short name may stay the same (Python that spawns Python).
 const YOUNG_LOOKS: u8 = 3;
+
+/// To make a process takes this, on top of what its maker does else in an interval. `posix_spawn` takes 20 µs where it is
+/// done again and again and the caches have all of it, `fork` 30 (AMD EPYC, Linux 6.18); who has just slept needs several
+/// times that.
+const FORK_NS: u64 = 100_000;
+const MUCH_WORK_NS: u64 = 1_000_000;
 
 /// What we know of a process and keep open of it.
 #[derive(Debug)]
@@ -65,6 +75,8 @@ pub struct Member {
     /// It ended but its parent has not waited for it yet.
     pub zombie_since_ns: Option<u64>,
     files: ProcessFiles,
+    /// The last line of `statm` that `sample` was found to agree with.
+    statm: StatmLine,
     page_kib: u64,
     rss_pages: u64,
     status_ns: u64,
@@ -72,6 +84,9 @@ pub struct Member {
     /// CPU time at the last look and at the last reading in full; `None` where it is not known.
     cpu_ns: Option<u64>,
     full_cpu_ns: Option<u64>,
+    /// Between the last two looks at its clock, and between the two before.
+    used_ns: Option<u64>,
+    usual_ns: Option<u64>,
     /// Its CPU time moved since the look before.
     moved: bool,
     has_run: bool,
@@ -89,15 +104,19 @@ pub struct KindsRead {
 /// How closely every process is looked at.
 #[derive(Debug, Clone, Copy)]
 pub struct Care {
-    /// A process that used this much CPU time since it was last read in full is read in full again.
+    /// A process that used this much CPU time between two looks is read in full; see `lately_ns`.
     pub news_ns: u64,
     /// Nothing is left out.
     pub closely: bool,
+    /// Another one is read in full at this tick: a second reading costs a fraction of the first, for which code and data
+    /// had to come into the caches. So who is half-way to one is read as well.
+    pub together: bool,
 }
 
 impl Care {
     pub fn at_interval(interval_ns: u64) -> Self {
-        Self { news_ns: (interval_ns / NEWS_SHARE).min(LONGEST_NEWS_NS), closely: false }
+        let news_ns = (interval_ns / NEWS_SHARE).min(LONGEST_NEWS_NS);
+        Self { news_ns, closely: false, together: false }
     }
 }
 
@@ -113,6 +132,8 @@ enum Depth {
 /// What a look at a member found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
+    /// Its sample is what it was at the last look.
+    Same,
     Alive,
     /// Alive, and it seems to run another program than before.
     NewProgram,
@@ -151,12 +172,15 @@ impl Member {
             device_kib: 0,
             zombie_since_ns: None,
             files,
+            statm: StatmLine::default(),
             page_kib: page_bytes() / 1024,
             rss_pages: 0,
             status_ns: 0,
             full_ns: 0,
             cpu_ns: None,
             full_cpu_ns: None,
+            used_ns: None,
+            usual_ns: None,
             moved: true,
             has_run: true,
             young_looks: YOUNG_LOOKS,
@@ -168,30 +192,67 @@ impl Member {
     pub fn note_cpu(&mut self) -> bool {
         let cpu_ns = process_cpu_ns(self.pid);
         let moved = cpu_ns.is_none() || cpu_ns != self.cpu_ns;
+        let used_ns = cpu_ns.zip(self.cpu_ns).map(|(now, then)| now.saturating_sub(then));
+        self.usual_ns = std::mem::replace(&mut self.used_ns, used_ns);
         self.has_run = moved || self.moved;
         self.moved = moved;
         self.cpu_ns = cpu_ns;
         self.has_run
     }
 
+    /// As far as its clock tells.
+    pub fn has_ended(&self) -> bool {
+        self.cpu_ns.is_none()
+    }
+
+    /// Can it have made a process between the last two looks at its clock? One that wakes up as ever has not; what one that
+    /// works much has done besides does not show.
+    pub fn may_have_forked(&self) -> bool {
+        let usual_ns = self.usual_ns.unwrap_or(0);
+        self.used_ns.is_none_or(|used_ns| used_ns >= (usual_ns + FORK_NS).min(MUCH_WORK_NS))
+    }
+
     /// Brings `sample` up to date.
     pub fn look(&mut self, proc: &Proc, now_ns: u64, care: Care, buffer: &mut Vec<u8>) -> Look {
-        match self.depth(now_ns, care) {
-            Depth::Nothing => Look::Alive,
-            Depth::Pages if self.read_pages(buffer) => Look::Alive,
-            Depth::Pages | Depth::Full => self.read_in_full(proc, now_ns, buffer),
-        }
+        let seen = match self.depth(now_ns, care) {
+            Depth::Nothing => Some(Look::Same),
+            Depth::Pages => self.read_pages(),
+            Depth::Full => None,
+        };
+        seen.unwrap_or_else(|| self.read_in_full(proc, now_ns, buffer))
+    }
+
+    /// Must it be read in full, whatever is done with others?
+    pub fn is_full_due(&self, now_ns: u64, care: Care) -> bool {
+        self.depth(now_ns, care) == Depth::Full
     }
 
     fn depth(&self, now_ns: u64, care: Care) -> Depth {
-        let is_old = now_ns.saturating_sub(self.full_ns) >= REFRESH_NS;
-        let used_ns = self.cpu_ns.zip(self.full_cpu_ns).map(|(now, then)| now.saturating_sub(then));
-        match used_ns {
+        let part = if care.together { 2 } else { 1 };
+        let is_old = now_ns.saturating_sub(self.full_ns) >= REFRESH_NS / part;
+        match self.lately_ns().zip(self.uncounted_ns()) {
             _ if care.closely || is_old || self.young_looks > 0 => Depth::Full,
             _ if !self.has_run => Depth::Nothing,
-            Some(used_ns) if used_ns < care.news_ns && !self.hides_changes() => Depth::Pages,
+            Some((lately_ns, uncounted_ns))
+                if lately_ns < care.news_ns / part
+                    && uncounted_ns < COUNTED_NS / part
+                    && !self.hides_changes() =>
+            {
+                Depth::Pages
+            }
             _ => Depth::Full,
         }
+    }
+
+    /// What it did since the last look, and before that since the one before: the clock of one that runs may be a scheduler
+    /// tick late, so a part of what was done before a look shows after it.
+    fn lately_ns(&self) -> Option<u64> {
+        self.used_ns.map(|used_ns| used_ns + self.usual_ns.unwrap_or(0))
+    }
+
+    /// What it did since its counters were read.
+    fn uncounted_ns(&self) -> Option<u64> {
+        self.cpu_ns.zip(self.full_cpu_ns).map(|(now, then)| now.saturating_sub(then))
     }
 
     /// Can its memory change without a change of its pages? After a fork each of its faults may end the sharing of one,
@@ -200,23 +261,29 @@ impl Member {
         self.sample.swap_kib > 0 || self.walk.is_some_and(|walk| walk.hides_much())
     }
 
-    /// Reads the pages alone. False when more has changed than growth of anonymous memory: what went to swap or
+    /// Reads the pages alone. None when more has changed than growth of anonymous memory: what went to swap or
     /// came from a file is told by `status` only, as is the end.
-    fn read_pages(&mut self, buffer: &mut Vec<u8>) -> bool {
-        let Ok(pages) = self.files.read_statm(buffer) else { return false };
+    fn read_pages(&mut self) -> Option<Look> {
+        let line = self.files.read_statm().ok()?;
+        if line == self.statm {
+            return Some(Look::Same);
+        }
+        let pages = line.parse().ok()?;
         let sample = &mut self.sample;
-        let anon_kib = pages.anon() * self.page_kib;
+        let (anon_kib, before_kib) = (pages.anon() * self.page_kib, sample.anon_kib);
         if pages.size == 0 {
-            return false; // it ended, or its first thread did
+            return None; // it ended, or its first thread did
         }
-        if pages.shared * self.page_kib != sample.file_kib + sample.shmem_kib || anon_kib < sample.anon_kib {
-            return false;
+        if pages.shared * self.page_kib != sample.file_kib + sample.shmem_kib || anon_kib < before_kib {
+            return None;
         }
+        self.statm = line;
         self.address_space_bytes = pages.size * self.page_kib * 1024;
+        let is_same = anon_kib == before_kib && sample.hwm_kib >= sample.rss_kib();
         sample.anon_kib = anon_kib;
         sample.hwm_kib = sample.hwm_kib.max(sample.rss_kib());
         self.hwm_kib = self.hwm_kib.max(sample.hwm_kib);
-        true
+        Some(if is_same { Look::Same } else { Look::Alive })
     }
 
     fn read_in_full(&mut self, proc: &Proc, now_ns: u64, buffer: &mut Vec<u8>) -> Look {
@@ -240,6 +307,7 @@ impl Member {
             self.hwm_kib = self.hwm_kib.max(self.sample.hwm_kib);
         }
         take_counters(&mut self.sample, &stat);
+        self.statm = StatmLine::default();
         self.full_ns = now_ns;
         self.full_cpu_ns = self.cpu_ns;
         self.rss_pages = stat.rss_pages;
@@ -346,7 +414,7 @@ mod tests {
     use super::*;
 
     const NOW_NS: u64 = 5_000_000_000;
-    const CARE: Care = Care { news_ns: LONGEST_NEWS_NS, closely: false };
+    const CARE: Care = Care { news_ns: LONGEST_NEWS_NS, closely: false, together: false };
     const CLOSELY: Care = Care { closely: true, ..CARE };
 
     /// A process that was read in full just now, when it had used 7 ms.
@@ -354,13 +422,26 @@ mod tests {
         let mut buffer = Vec::new();
         let pid = std::process::id() as i32;
         let member = Member::open(&Proc::default(), 0, pid, 0, &mut buffer).unwrap();
-        let cpu_ns = Some(7_000_000);
-        Member { full_ns: NOW_NS, young_looks: 0, cpu_ns, full_cpu_ns: cpu_ns, has_run: false, ..member }
+        let (cpu_ns, used_ns) = (Some(7_000_000), Some(0));
+        Member {
+            full_ns: NOW_NS,
+            young_looks: 0,
+            cpu_ns,
+            full_cpu_ns: cpu_ns,
+            used_ns,
+            has_run: false,
+            ..member
+        }
     }
 
     /// The same, a moment later, after it ran for `used_ns`.
     fn ran(used_ns: u64) -> Member {
-        Member { has_run: true, cpu_ns: Some(7_000_000 + used_ns), ..member() }
+        Member { has_run: true, cpu_ns: Some(7_000_000 + used_ns), used_ns: Some(used_ns), ..member() }
+    }
+
+    /// A moment ago it ran for a moment; in all it has run for `uncounted_ns` since it was read in full.
+    fn woke_often(uncounted_ns: u64) -> Member {
+        Member { used_ns: Some(LONGEST_NEWS_NS / 4), ..ran(uncounted_ns) }
     }
 
     #[test]
@@ -368,6 +449,46 @@ mod tests {
         assert_eq!(member().depth(NOW_NS, CARE), Depth::Nothing);
         assert_eq!(ran(LONGEST_NEWS_NS - 1).depth(NOW_NS, CARE), Depth::Pages);
         assert_eq!(ran(LONGEST_NEWS_NS).depth(NOW_NS, CARE), Depth::Full);
+    }
+
+    /// Its memory was seen each time; only its counters are behind.
+    #[test]
+    fn who_runs_a_moment_at_a_time_is_read_in_full_when_its_counters_have_moved() {
+        assert_eq!(woke_often(COUNTED_NS - 1).depth(NOW_NS, CARE), Depth::Pages);
+        assert_eq!(woke_often(COUNTED_NS).depth(NOW_NS, CARE), Depth::Full);
+        let together = Care { together: true, ..CARE };
+        assert_eq!(woke_often(COUNTED_NS / 2 - 1).depth(NOW_NS, together), Depth::Pages);
+        assert_eq!(woke_often(COUNTED_NS / 2).depth(NOW_NS, together), Depth::Full);
+    }
+
+    #[test]
+    fn work_that_the_clock_told_in_two_parts_is_one() {
+        let worked = |usual_ns| Member { usual_ns: Some(usual_ns), ..ran(LONGEST_NEWS_NS / 2) };
+        assert_eq!(worked(LONGEST_NEWS_NS / 2 - 1).depth(NOW_NS, CARE), Depth::Pages);
+        assert_eq!(worked(LONGEST_NEWS_NS / 2).depth(NOW_NS, CARE), Depth::Full);
+    }
+
+    #[test]
+    fn who_works_more_than_it_uses_to_may_have_made_a_process() {
+        let may_have = |usual_ns, used_ns| Member { used_ns, usual_ns, ..member() }.may_have_forked();
+        assert!(may_have(None, None) && may_have(Some(0), None), "nobody knows");
+        assert!(may_have(None, Some(FORK_NS)) && !may_have(None, Some(FORK_NS - 1)));
+        assert!(!may_have(Some(2 * FORK_NS), Some(2 * FORK_NS)), "as ever");
+        assert!(may_have(Some(2 * FORK_NS), Some(3 * FORK_NS)));
+        assert!(may_have(Some(MUCH_WORK_NS), Some(MUCH_WORK_NS)), "a little more would not show");
+    }
+
+    #[test]
+    fn who_is_half_way_to_a_reading_in_full_is_read_with_others() {
+        let together = Care { together: true, ..CARE };
+        assert_eq!(member().depth(NOW_NS, together), Depth::Nothing);
+        assert_eq!(ran(LONGEST_NEWS_NS / 2 - 1).depth(NOW_NS, together), Depth::Pages);
+        assert_eq!(ran(LONGEST_NEWS_NS / 2).depth(NOW_NS, together), Depth::Full);
+        assert_eq!(member().depth(NOW_NS + REFRESH_NS / 2, together), Depth::Full);
+        assert!(
+            !ran(LONGEST_NEWS_NS / 2).is_full_due(NOW_NS, CARE)
+                && ran(LONGEST_NEWS_NS).is_full_due(NOW_NS, CARE)
+        );
     }
 
     #[test]
@@ -444,9 +565,12 @@ mod tests {
             puppet.order(order);
             for _ in 0..=YOUNG_LOOKS {
                 member.note_cpu();
-                assert_eq!(member.look(&proc, NOW_NS, CARE, &mut buffer), Look::Alive);
+                let before = member.sample;
+                let look = member.look(&proc, NOW_NS, CARE, &mut buffer);
+                assert!(look == Look::Alive || (look == Look::Same && member.sample == before), "{look:?}");
                 member.grows_up();
             }
+            assert_eq!(member.look(&proc, NOW_NS, CARE, &mut buffer), Look::Same, "nothing happened since");
             assert_eq!(closely.look(&proc, NOW_NS, CLOSELY, &mut buffer), Look::Alive);
             let memory = |s: &ProcessSample| [s.anon_kib, s.file_kib, s.shmem_kib, s.swap_kib];
             assert_eq!(memory(&member.sample), memory(&closely.sample), "after {order}");
@@ -461,7 +585,7 @@ mod tests {
         for order in ["pass", "pass", "pass", "pass", "a = bytearray(b'x') * (64 << 20); del a"] {
             puppet.order(order);
             member.note_cpu();
-            assert_eq!(member.look(&proc, NOW_NS, CARE, &mut buffer), Look::Alive);
+            assert!(matches!(member.look(&proc, NOW_NS, CARE, &mut buffer), Look::Same | Look::Alive));
             member.grows_up();
         }
         assert!(member.sample.hwm_kib > member.sample.rss_kib() + (60 << 10), "{:?}", member.sample);
@@ -479,7 +603,7 @@ mod tests {
         };
         assert_eq!(look(&mut member), Look::Alive);
         puppet.child.kill().unwrap();
-        while look(&mut member) == Look::Alive {}
+        while matches!(look(&mut member), Look::Same | Look::Alive) {}
         puppet.child.wait().unwrap();
         while look(&mut member) != Look::Gone {}
     }

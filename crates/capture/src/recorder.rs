@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nilometer_kernel::read::proc::Proc;
+use nilometer_kernel::read::system::{Left, read_left};
 use nilometer_kernel::sys::clock::{monotonic_ns, realtime_ns};
 use nilometer_kernel::sys::limits::{own_usage, page_bytes, ticks_per_s};
 use nilometer_kernel::sys::lock::Lock;
@@ -67,6 +68,10 @@ pub struct Recorder {
     pub last_tree: Bounds,
     /// The last tick read the system anew.
     pub system_is_new: bool,
+    /// At the last tick something of the tree was not as it was.
+    pub has_news: bool,
+    /// What is known of members, but for their samples, changed since they were last added up.
+    is_unsettled: bool,
     /// Every tick reads all processes in full.
     thorough: bool,
     /// The next one does.
@@ -106,6 +111,8 @@ impl Recorder {
             missed: 0,
             last_tree: Bounds::default(),
             system_is_new: false,
+            has_news: false,
+            is_unsettled: true,
             // A mark must be read before it is reset; pages go to swap while their process waits.
             thorough: options.exact_step_peaks || options.limits.max_swap_bytes.is_some(),
             closely_once: false,
@@ -122,6 +129,9 @@ impl Recorder {
         let columns = recorder.system.columns();
         recorder.append(&Record::Columns(columns));
         recorder.tree.care = Care::at_interval(recorder.interval_ns);
+        if options.limits.any() {
+            recorder.system.stay_alert();
+        }
         recorder
     }
 
@@ -148,9 +158,9 @@ impl Recorder {
     pub fn system_tick(&mut self, phase: Phase) {
         let now_ns = monotonic_ns();
         self.system.ask_owners_of_swap(now_ns);
-        self.read_system(now_ns, 0, true);
-        let tick = TickRef { at_ns: now_ns, phase, tree: None, system: self.system.values(), processes: &[] };
-        self.log.tick(tick);
+        self.read_system(now_ns, None, 0, true);
+        let system = self.system.values();
+        self.log.tick(TickRef { at_ns: now_ns, phase, system, ..TickRef::default() });
     }
 
     /// One full turn.
@@ -160,31 +170,55 @@ impl Recorder {
         self.system.forget_owners_of_swap();
         self.tree.care.closely =
             self.thorough || std::mem::take(&mut self.closely_once) || self.system.is_short();
-        self.tree.turn(now_ns);
-        self.take_stock(now_ns);
-        let mut tree = self.measure();
-        // The first tick in any case: a short run has no other.
-        self.system_is_new = self.read_system(now_ns, tree.high_kib, self.ticks == 0);
-        if self.is_new_peak(tree) {
-            self.walk_everybody(now_ns);
-            tree = self.measure();
+        let ran = self.tree.note_cpu();
+        let left = if ran || self.system_is_due(now_ns) { read_left() } else { None };
+        let threads = left.map(|left| left.threads);
+        self.has_news = self.tree.turn(now_ns, ran, threads) | std::mem::take(&mut self.is_unsettled);
+        if self.has_news || self.has_chores(now_ns, left) {
+            self.settle(now_ns, left);
         } else {
-            self.slow.turn(&self.proc, self.tree.members_mut(), now_ns, &mut self.out);
+            self.system_is_new = false;
+            self.store(now_ns, false, true);
         }
-        self.highest_kib = self.highest_kib.max(tree.high_kib);
-        self.last_tree = tree;
-        self.store(now_ns, tree, self.system_is_new);
-        self.keep_small(now_ns);
         self.ticks += 1;
         self.last_tick_ns = now_ns;
     }
 
-    fn store(&mut self, at_ns: u64, tree: Bounds, with_system: bool) {
+    /// Is anything to be done at this tick although the tree is as it was?
+    fn has_chores(&self, now_ns: u64, left: Option<Left>) -> bool {
+        let is_calm = |left| !self.is_watched() && self.system.is_calm(now_ns, left, self.last_tree.high_kib);
+        let system_rests = !self.system_is_due(now_ns) || left.is_some_and(is_calm);
+        self.tree.care.closely || !system_rests || self.slow.is_time(now_ns, false)
+    }
+
+    /// The rest of a tick, where there is more to do than to say that nothing happened.
+    fn settle(&mut self, now_ns: u64, left: Option<Left>) {
+        if self.has_news {
+            self.take_stock(now_ns);
+            self.last_tree = self.measure();
+        }
+        // The first tick in any case: a short run has no other.
+        self.system_is_new = self.read_system(now_ns, left, self.last_tree.high_kib, self.ticks == 0);
+        if self.has_news && self.is_new_peak() {
+            self.walk_everybody(now_ns);
+            self.last_tree = self.measure();
+        } else if self.slow.is_time(now_ns, self.has_news) {
+            self.slow.turn(&self.proc, self.tree.members_mut(), now_ns, &mut self.out);
+        }
+        self.highest_kib = self.highest_kib.max(self.last_tree.high_kib);
+        self.store(now_ns, self.system_is_new, !self.has_news);
+        self.keep_small(now_ns);
+    }
+
+    /// `is_same`: samples and tree are those that were stored last.
+    fn store(&mut self, at_ns: u64, with_system: bool, is_same: bool) {
         let system = if with_system { self.system.values() } else { &[] };
-        let tree = (!self.samples.is_empty()).then_some(tree);
-        self.log.tick(TickRef { at_ns, phase: Phase::During, tree, system, processes: &self.samples });
-        for record in self.out.drain(..) {
-            self.log.append(&record);
+        let tree = (!self.samples.is_empty()).then_some(self.last_tree);
+        let (phase, processes) = (Phase::During, self.samples.as_slice());
+        self.log.tick(TickRef { at_ns, phase, tree, system, processes, is_same });
+        if !self.out.is_empty() {
+            self.is_unsettled = true;
+            self.out.drain(..).for_each(|record| self.log.append(&record));
         }
     }
 
@@ -219,9 +253,18 @@ impl Recorder {
         }
     }
 
-    /// True when there are new values to be stored.
-    fn read_system(&mut self, now_ns: u64, tree_kib: u64, always: bool) -> bool {
-        if !always && now_ns.saturating_sub(self.system_ns) < self.pace_ns() {
+    /// A limit on the machine is to be kept: what is left is read at each tick, and not inferred.
+    fn is_watched(&self) -> bool {
+        self.system_pace_ns < SYSTEM_PACE_NS
+    }
+
+    fn system_is_due(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.system_ns) >= self.pace_ns()
+    }
+
+    /// True when there are new values to be stored. `left`: if it was asked at this tick.
+    fn read_system(&mut self, now_ns: u64, left: Option<Left>, tree_kib: u64, always: bool) -> bool {
+        if !always && !self.system_is_due(now_ns) {
             return false;
         }
         if let Some(turn) = &mut self.turn {
@@ -235,7 +278,7 @@ impl Recorder {
             self.system.forget();
         }
         self.notice_clock_step(now_ns);
-        let reading = self.system.read(now_ns, tree_kib, always || self.system_pace_ns < SYSTEM_PACE_NS);
+        let reading = self.system.read(now_ns, left, tree_kib, always || self.is_watched());
         if reading == Reading::NewColumns {
             let columns = self.system.columns();
             self.append(&Record::Columns(columns));
@@ -255,7 +298,8 @@ impl Recorder {
         let pids: Vec<i32> = self.tree.members().iter().map(|m| m.pid).collect();
         self.system.read_devices(&pids);
         for member in self.tree.members_mut() {
-            member.device_kib = self.system.device_kib_of(member.pid);
+            let device_kib = self.system.device_kib_of(member.pid);
+            self.is_unsettled |= device_kib != std::mem::replace(&mut member.device_kib, device_kib);
         }
     }
 
@@ -271,8 +315,8 @@ impl Recorder {
         self.bounds.measure(self.page_kib, known)
     }
 
-    fn is_new_peak(&self, tree: Bounds) -> bool {
-        self.samples.len() > 1 && tree.high_kib as f64 > self.highest_kib as f64 * NEW_PEAK
+    fn is_new_peak(&self) -> bool {
+        self.samples.len() > 1 && self.last_tree.high_kib as f64 > self.highest_kib as f64 * NEW_PEAK
     }
 
     fn notice_gap(&mut self, now_ns: u64) {
@@ -324,8 +368,7 @@ impl Recorder {
 
     fn settle_walks(&mut self, now_ns: u64) {
         self.last_tree = self.measure();
-        let tree = self.last_tree;
-        self.store(now_ns, tree, false);
+        self.store(now_ns, false, false);
     }
 
     /// Job control stopped us (and the target) until now.
@@ -337,6 +380,10 @@ impl Recorder {
 
     pub fn ticks(&self) -> (u64, u64) {
         (self.ticks, self.missed)
+    }
+
+    pub fn last_tick_ns(&self) -> u64 {
+        self.last_tick_ns
     }
 
     /// When the last tick was, by the wall clock.
@@ -438,4 +485,99 @@ pub(crate) fn clock_offset() -> i64 {
 
 pub fn nanoseconds(duration: Duration) -> u64 {
     duration.as_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::store::Waiting;
+    use crate::watchdog::Amount;
+
+    const SCRIPT: &str = "
+import os, sys
+
+def fork():
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(write)
+        os.read(read, 1)
+        os._exit(0)
+    os.close(read)
+    return pid, write
+
+def end(pid, write):
+    os.close(write)
+    os.waitpid(pid, 0)
+
+for line in sys.stdin:
+    exec(line)
+    print(flush=True)
+";
+
+    /// What is left out at a tick at which nothing seems to have happened was not needed.
+    #[test]
+    fn what_is_stored_is_always_what_the_members_are() {
+        let mut python = Command::new("python3");
+        python.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = python.spawn().unwrap();
+        let (mut orders, mut answers) =
+            (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let tree = Tree::new(Proc::default(), child.id() as i32, vec![own_pid()], false, false);
+        let (waiting, system) = (Waiting::default(), System::open(None).unwrap());
+        let mut recorder = Recorder::over(Box::new(waiting), &Options::default(), tree, system);
+        assert!(recorder.tree.begin(monotonic_ns()));
+        let (mut quiet, mut told) = (0, 0);
+        for round in 0..40 {
+            let order = [
+                "pass",
+                "a = bytearray(3 << 20)",
+                "del a",
+                "child = fork()",
+                "b = [bytes(9000) for _ in range(99)]",
+                "end(*child)",
+            ][round % 6];
+            writeln!(orders, "{order}").unwrap();
+            answers.read_line(&mut String::new()).unwrap();
+            // Walks come once a second else, and there would be none.
+            recorder.tree.members_mut().iter_mut().for_each(|member| member.walked_ns = 0);
+            for _ in 0..4 {
+                recorder.tick();
+                let living = recorder.tree.members().iter().filter(|member| member.is_alive());
+                assert!(recorder.samples.iter().eq(living.map(|member| &member.sample)), "after {order}");
+                *(if recorder.has_news { &mut told } else { &mut quiet }) += 1;
+                if !recorder.is_unsettled {
+                    assert_eq!(recorder.last_tree, recorder.measure(), "after {order}");
+                }
+            }
+        }
+        assert!(quiet > 20 && told > 20, "{quiet} quiet ticks, {told} others");
+        drop(orders);
+        child.wait().unwrap();
+    }
+
+    /// Memory that others take from the page cache shows in `MemAvailable` alone.
+    #[test]
+    fn where_a_limit_on_the_machine_is_to_be_kept_quiet_ticks_read_it() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let tree = Tree::new(Proc::default(), child.id() as i32, vec![own_pid()], false, false);
+        let mut options = Options::default();
+        options.limits.min_available = Some(Amount::Bytes(1));
+        let (waiting, system) = (Waiting::default(), System::open(None).unwrap());
+        let mut recorder = Recorder::over(Box::new(waiting), &options, tree, system);
+        assert!(recorder.tree.begin(monotonic_ns()));
+        let mut quiet = 0;
+        for _ in 0..20 {
+            recorder.system_ns = 0; // as if the pace had passed
+            recorder.tick();
+            assert!(recorder.system_is_new);
+            quiet += u32::from(!recorder.has_news);
+        }
+        assert!(quiet > 5, "{quiet}");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
 }

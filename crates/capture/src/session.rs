@@ -32,6 +32,10 @@ use crate::stop_after::Enough;
 /// it: only then the sentinel can tell whether the target got its own.
 const SWEEP_NS: u64 = 5_000_000;
 const SIGNALS_AT_ONCE: usize = 16;
+/// Who connected to the control socket and has not said yet what it wants is looked at again after so long.
+const LATE_NS: u64 = 20_000_000;
+/// What looks at the target by itself is given a turn this often while nothing changes.
+const CHORES_PACE_NS: u64 = 1_000_000_000;
 
 /// Whose memory is recorded.
 #[derive(Debug)]
@@ -83,6 +87,8 @@ pub(crate) struct Session {
     pub pages: Option<Watch>,
     pub metrics: Option<Teller>,
     pub started_ns: u64,
+    /// When all that follows a tick was last done.
+    pub chores_ns: u64,
     /// Use of the binding limit when last words were last saved.
     pub last_words_bytes: u64,
 }
@@ -136,6 +142,7 @@ impl Session {
             pages: None,
             metrics,
             started_ns: 0,
+            chores_ns: 0,
             last_words_bytes: 0,
         }
     }
@@ -176,11 +183,9 @@ impl Session {
             self.wait_and_answer(end_ns.map_or(due_ns, |end_ns| due_ns.min(end_ns)));
             if !self.is_over() && monotonic_ns() >= due_ns {
                 self.recorder.tick();
-                self.tell_metrics();
-                self.look_inside();
-                self.look_for_silent();
-                self.guard();
-                self.enough.tick(self.peak_kib(), self.recorder.ticks().0);
+                if self.has_chores() {
+                    self.do_chores();
+                }
                 due_ns = next_due(due_ns, self.next_look_ns());
             }
             self.stop_when_enough(started_ns);
@@ -189,6 +194,25 @@ impl Session {
         }
         self.let_go();
         self.take_marks();
+    }
+
+    /// Is there more to do after a tick than to wait for the next one? What goes by time alone gets its turn every second.
+    fn has_chores(&self) -> bool {
+        let is_told = self.metrics.is_some() || self.allocs.is_some();
+        let is_watched = self.options.limits.any() || self.enough.is_asked();
+        let is_looked_at = self.heap.is_busy() || self.ledger.is_busy() || self.owes_reap;
+        let has_news = self.recorder.has_news || self.recorder.system_is_new;
+        let age_ns = self.recorder.last_tick_ns().saturating_sub(self.chores_ns);
+        has_news || is_told || is_watched || is_looked_at || age_ns >= CHORES_PACE_NS
+    }
+
+    fn do_chores(&mut self) {
+        self.chores_ns = self.recorder.last_tick_ns();
+        self.tell_metrics();
+        self.look_inside();
+        self.look_for_silent();
+        self.guard();
+        self.enough.tick(self.peak_kib(), self.recorder.ticks().0);
     }
 
     fn tell_metrics(&mut self) {
@@ -200,6 +224,8 @@ impl Session {
     /// Waits until `due_ns` or until something needs an answer, and gives it.
     pub fn wait_and_answer(&mut self, due_ns: u64) {
         let mut ready = [false; 4];
+        let has_late = self.control.as_ref().is_some_and(Control::has_late);
+        let due_ns = if has_late { due_ns.min(monotonic_ns() + LATE_NS) } else { due_ns };
         let waits = self.waits.take().or_else(|| self.list_waits().ok());
         match &waits {
             Some(waits) => waits.wait_until(due_ns, |position| ready[position] = true),
@@ -213,7 +239,7 @@ impl Session {
             self.take_marks();
         }
         self.stop_asked |= ready[2];
-        if ready[3] {
+        if ready[3] || has_late {
             self.answer_clients();
         }
     }
@@ -239,7 +265,7 @@ impl Session {
     }
 
     fn answer_clients(&mut self) {
-        let Some(control) = self.control.take() else { return };
+        let Some(mut control) = self.control.take() else { return };
         control.answer(|request| match request {
             Request::Status => self.status(),
             Request::Mark { line } => self.mark(&line),

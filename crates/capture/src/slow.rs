@@ -1,4 +1,4 @@
-//! The costly readings: PSS and mapping kinds, one process at a time, under a budget.
+//! The costly readings: PSS and mapping kinds, a few processes at a time, under a budget.
 
 use nilometer_kernel::parse::kind::{Kind, Summary};
 use nilometer_kernel::parse::smaps::Usage;
@@ -15,6 +15,13 @@ const SHORTEST_PACE_NS: u64 = 1_000_000_000;
 /// and one that is as it was, this often: a walk of a small process costs as much as its ticks of a second, and one of a
 /// large process holds the lock of its address space.
 const QUIET_PACE_NS: u64 = 30_000_000_000;
+/// What it is made of is read this often then: three times as dear, and the sums say that it is as it was.
+const QUIET_KINDS_PACE_NS: u64 = 120_000_000_000;
+/// Walks of one tick end when they took this long: the next tick is not to be late.
+const AT_ONCE_NS: u64 = 1_000_000;
+/// Who is due within this part of its pace is walked with another: a second walk costs a part of the first, for which code
+/// and data had to come into the caches.
+const NEARLY: u64 = 8;
 /// A change worth an early walk.
 const MUCH_KIB: u64 = 2 << 10;
 /// Above this many mappings the text of smaps costs more than the walk: the rollup alone is read.
@@ -30,6 +37,8 @@ pub struct Slow {
     enabled: bool,
     /// When a member last ended.
     last_end_ns: u64,
+    /// While there is no news of any member, none is due before.
+    idle_until_ns: u64,
 }
 
 impl Slow {
@@ -40,29 +49,38 @@ impl Slow {
             walks: 0,
             enabled,
             last_end_ns: 0,
+            idle_until_ns: 0,
         }
     }
 
     /// What it shared is now more of the others'.
     pub fn somebody_ended(&mut self, now_ns: u64) {
-        self.last_end_ns = now_ns;
+        (self.last_end_ns, self.idle_until_ns) = (now_ns, 0);
     }
 
-    /// Walks the member that needs it most, if one is due and the budget allows.
+    /// Does a look at the members make sense? `news`: of any of them.
+    pub fn is_time(&self, now_ns: u64, news: bool) -> bool {
+        self.enabled && (news || now_ns >= self.idle_until_ns)
+    }
+
+    /// Walks the member that needs it most, if one is due and the budget allows, and with it others while that is quick.
     pub fn turn(&mut self, proc: &Proc, members: &mut [Member], now_ns: u64, out: &mut Vec<Record>) {
-        if !self.enabled {
-            return;
-        }
         let births = members.iter().map(|m| m.seen_ns);
         let regrouped_ns = births.chain([self.last_end_ns]).max().unwrap_or(0);
-        let due = members
-            .iter_mut()
-            .filter(|m| m.is_alive() && is_due(m, now_ns, regrouped_ns))
-            .max_by_key(|m| urgency(m, now_ns));
-        if let Some(member) = due
-            && self.budget.allows(now_ns, member.walk_cost_ns)
-        {
+        let living = || members.iter().filter(|m| m.is_alive());
+        self.idle_until_ns = living().map(|m| due_ns(m, regrouped_ns)).min().unwrap_or(u64::MAX);
+        if now_ns < self.idle_until_ns {
+            return;
+        }
+        let (mut cost_ns, mut nearly) = (0, false);
+        while cost_ns < AT_ONCE_NS {
+            let Some(member) = most_urgent(members, now_ns, regrouped_ns, nearly) else { return };
+            if !self.budget.allows(now_ns, member.walk_cost_ns) {
+                return;
+            }
             self.walk(proc, member, now_ns, out);
+            cost_ns += member.walk_cost_ns;
+            nearly = true;
         }
     }
 
@@ -124,7 +142,7 @@ impl Slow {
             Some(_) if member.mappings >= MANY_MAPPINGS => self.walks.is_multiple_of(KINDS_EVERY),
             Some(last) => {
                 let age_ns = now_ns.saturating_sub(last.at_ns);
-                age_ns >= QUIET_PACE_NS || is_made_otherwise(last, member)
+                age_ns >= QUIET_KINDS_PACE_NS || is_made_otherwise(last, member)
             }
             None => true,
         }
@@ -141,11 +159,15 @@ fn is_made_otherwise(last: &KindsRead, member: &Member) -> bool {
     changed_kib.max(shared_kib) > little_kib(now.rss_kib())
 }
 
-/// Once a second when something can have changed, and sooner when much did: what a short run is made of is seen near
-/// its peak. `regrouped_ns`: when a member last came or went.
-fn is_due(member: &Member, now_ns: u64, regrouped_ns: u64) -> bool {
-    let Some(walk) = member.walk else { return is_due_again(member, now_ns) };
-    let age_ns = now_ns.saturating_sub(member.walked_ns);
+/// When it is to be walked next, as it is now: a second after the last time when something can have changed, and sooner
+/// when much did, because what a short run is made of is to be seen near its peak. `regrouped_ns`: when a member last came
+/// or went.
+fn due_ns(member: &Member, regrouped_ns: u64) -> u64 {
+    member.walked_ns.saturating_add(pace_ns(member, regrouped_ns))
+}
+
+fn pace_ns(member: &Member, regrouped_ns: u64) -> u64 {
+    let Some(walk) = member.walk else { return unwalked_pace_ns(member) };
     let rss_kib = member.sample.rss_kib();
     let changed_kib = rss_kib.abs_diff(walk.rss_kib);
     let changed_much = changed_kib > MUCH_KIB && changed_kib > rss_kib / 10;
@@ -157,16 +179,24 @@ fn is_due(member: &Member, now_ns: u64, regrouped_ns: u64) -> bool {
         || device_changed_kib > little_kib(member.device_kib)
         || walk.at_ns < regrouped_ns
         || unshares;
-    age_ns >= QUIET_PACE_NS
-        || (has_news && age_ns >= SHORTEST_PACE_NS)
-        || (changed_much && age_ns >= SHORTEST_PACE_NS / 5)
+    match (changed_much, has_news) {
+        (true, _) => SHORTEST_PACE_NS / 5,
+        (false, true) => SHORTEST_PACE_NS,
+        (false, false) => QUIET_PACE_NS,
+    }
 }
 
 /// It could not be walked, or never was.
-fn is_due_again(member: &Member, now_ns: u64) -> bool {
+fn unwalked_pace_ns(member: &Member) -> u64 {
     let much = member.sample.rss_kib() > MUCH_KIB;
-    let pace_ns = if much { SHORTEST_PACE_NS / 5 } else { SHORTEST_PACE_NS };
-    now_ns.saturating_sub(member.walked_ns) >= pace_ns
+    if much { SHORTEST_PACE_NS / 5 } else { SHORTEST_PACE_NS }
+}
+
+/// Of those that are due, or `nearly`.
+fn most_urgent(members: &mut [Member], now_ns: u64, regrouped_ns: u64, nearly: bool) -> Option<&mut Member> {
+    let early_ns = |m: &Member| if nearly { pace_ns(m, regrouped_ns) / NEARLY } else { 0 };
+    let is_due = |m: &Member| due_ns(m, regrouped_ns) <= now_ns + early_ns(m);
+    members.iter_mut().filter(|m| m.is_alive() && is_due(m)).max_by_key(|m| urgency(m, now_ns))
 }
 
 /// Large changes first, then age; a process never walked comes before all.
@@ -303,11 +333,9 @@ mod tests {
         let walk = Walk::new(&Shares { at_ns: 10 * S, ..Shares::default() }, &ProcessSample::default());
         let mut member = member();
         (member.walk, member.walked_ns) = (Some(walk), 10 * S);
-        let is_due = |now_s, regrouped_s| is_due(&member, now_s * S, regrouped_s * S);
-        assert!(!is_due(12, 10), "the walk was of that tick");
-        assert!(is_due(12, 11));
-        assert!(!is_due(39, 10));
-        assert!(is_due(40, 10));
+        let due_s = |regrouped_s| due_ns(&member, regrouped_s * S) / S;
+        assert_eq!(due_s(10), 40, "the walk was of that tick");
+        assert_eq!(due_s(11), 11);
     }
 
     #[test]
@@ -316,7 +344,9 @@ mod tests {
         let mut slow = Slow::new(0, 100.0, true);
         let (mut members, mut out) = ([member()], Vec::new());
         let mut walks_by = |slow: &mut Slow, now_s: u64| {
-            slow.turn(&Proc::default(), &mut members, now_s * S, &mut out);
+            if slow.is_time(now_s * S, false) {
+                slow.turn(&Proc::default(), &mut members, now_s * S, &mut out);
+            }
             // As a tick would have it: it has not changed since.
             let resident_kib = members[0].walk.unwrap().rss_kib;
             members[0].sample.anon_kib = resident_kib;
@@ -325,15 +355,36 @@ mod tests {
         assert_eq!([walks_by(&mut slow, 10), walks_by(&mut slow, 12)], [1, 1]);
         slow.somebody_ended(13 * S);
         assert_eq!([walks_by(&mut slow, 14), walks_by(&mut slow, 16)], [2, 2]);
+        assert_eq!([walks_by(&mut slow, 43), walks_by(&mut slow, 44)], [2, 3], "there was no news");
+        assert_eq!(walks_by(&mut slow, 45), 3);
+        assert!(slow.is_time(46 * S, true) && !slow.is_time(46 * S, false));
+    }
+
+    #[test]
+    fn who_is_nearly_due_is_walked_with_who_is() {
+        const S: u64 = 1_000_000_000;
+        let mut members = [10, 13, 14].map(|at_s| {
+            let walk = Walk::new(&Shares { at_ns: at_s * S, ..Shares::default() }, &ProcessSample::default());
+            let mut member = member();
+            (member.walk, member.walked_ns) = (Some(walk), at_s * S);
+            member
+        });
+        let mut next = |now_s: u64, nearly| {
+            let member = most_urgent(&mut members, now_s * S, 0, nearly)?;
+            Some(std::mem::replace(&mut member.walked_ns, now_s * S) / S)
+        };
+        assert_eq!(next(39, false), None);
+        assert_eq!([next(40, false), next(40, false)], [Some(10), None]);
+        assert_eq!([next(40, true), next(40, true)], [Some(13), None]);
     }
 
     #[test]
     fn memory_on_a_device_is_news() {
         let (mut member, walk) = (member(), Walk::new(&Shares::default(), &ProcessSample::default()));
         member.walk = Some(walk);
-        assert!(!is_due(&member, SHORTEST_PACE_NS, 0));
+        assert_eq!(due_ns(&member, 0), QUIET_PACE_NS);
         member.device_kib = 3 << 20;
-        assert!(is_due(&member, SHORTEST_PACE_NS, 0));
+        assert_eq!(due_ns(&member, 0), SHORTEST_PACE_NS);
     }
 
     /// As of a worker after a fork: the same pages, of which it has more and more for itself.

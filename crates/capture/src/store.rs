@@ -59,7 +59,7 @@ impl Store for Waiting {
     }
 
     fn tick(&mut self, tick: TickRef<'_>) {
-        let TickRef { at_ns, phase, tree, system, processes } = tick;
+        let TickRef { at_ns, phase, tree, system, processes, .. } = tick;
         let (system, processes) = (system.to_vec(), processes.to_vec());
         self.push(Record::Tick(Tick { at_ns, phase, tree, system, processes }));
     }

@@ -17,10 +17,12 @@ use crate::Error;
 
 /// Marks a value that was not to be had at this tick.
 pub const ABSENT: u64 = u64::MAX;
-/// How often the slower files are read.
+/// How often the slower files are read,
 const SLOW_PACE_NS: u64 = 2_000_000_000;
+/// and while nothing moves.
+const CALM_PACE_NS: u64 = 5_000_000_000;
 /// How often a control group without a limit is read: it binds nobody. Its limit is looked at as above.
-const UNLIMITED_PACE_NS: u64 = 5_000_000_000;
+const UNLIMITED_PACE_NS: u64 = 10_000_000_000;
 /// The same while memory moves.
 const MOVING_PACE_NS: u64 = 1_000_000_000;
 /// Memory has moved when it did so by this share of the machine's, and this much at most.
@@ -56,6 +58,8 @@ pub struct System {
     pressure: Option<Pressure>,
     own_rss: u64,
     slow_ns: u64,
+    /// How old that may be while nothing moves.
+    calm_pace_ns: u64,
     unlimited_ns: u64,
     /// What was left, and what the tree held, when meminfo was last read.
     left: Left,
@@ -88,6 +92,7 @@ impl System {
             pressure: None,
             own_rss: ABSENT,
             slow_ns: 0,
+            calm_pace_ns: CALM_PACE_NS,
             unlimited_ns: 0,
             left: Left::default(),
             tree_kib: 0,
@@ -101,22 +106,27 @@ impl System {
             devices_ns: 0,
         };
         system.read_devices(&[]);
-        system.read(UNLIMITED_PACE_NS, 0, true);
+        system.read(UNLIMITED_PACE_NS, None, 0, true);
         system.owned = (system.meminfo_kib("SwapTotal") > 0).then_some(ABSENT);
         system.forget();
         Ok(system)
     }
 
-    /// Reads what can have changed; `tree_kib` is what the tree holds. `closely` leaves nothing out.
+    /// Reads what can have changed; `left`, if it was asked just now, and `tree_kib`, what the tree holds, tell of that.
+    /// `closely` leaves nothing out.
     ///
     /// What only adds up or moves slowly (vmstat, pressure averages, which the kernel renews every 2 s, groups
     /// without a limit, our own size) is read at a slower pace; so is meminfo, and all but the usage of groups with a
     /// limit, while nothing moves: a proc file that has left the caches costs 20 µs.
-    pub fn read(&mut self, now_ns: u64, tree_kib: u64, closely: bool) -> Reading {
-        let slow = now_ns.saturating_sub(self.slow_ns) >= SLOW_PACE_NS;
-        let left = read_left().unwrap_or_default();
+    pub fn read(&mut self, now_ns: u64, left: Option<Left>, tree_kib: u64, closely: bool) -> Reading {
+        let left = left.or_else(read_left).unwrap_or_default();
         let swapped = left.swap != std::mem::replace(&mut self.swap, left.swap);
-        let moved = closely || self.is_short || self.has_moved(left, tree_kib);
+        let moved = closely
+            || self.is_short
+            || self.machine_has_moved(left, tree_kib)
+            || self.limited_group_has_moved();
+        let slow_pace_ns = if moved { SLOW_PACE_NS } else { self.calm_pace_ns };
+        let slow = now_ns.saturating_sub(self.slow_ns) >= slow_pace_ns;
         if !moved && !slow {
             return Reading::Same;
         }
@@ -153,16 +163,38 @@ impl System {
         self.is_short
     }
 
+    /// Limits are kept by what is read (pressure too, which rises while nothing moves): it is never older than else.
+    pub fn stay_alert(&mut self) {
+        self.calm_pace_ns = SLOW_PACE_NS;
+    }
+
+    /// Would a reading find nothing to be read? Not where a group with a limit has to be asked for that.
+    pub fn is_calm(&self, now_ns: u64, left: Left, tree_kib: u64) -> bool {
+        let is_slow_due = now_ns.saturating_sub(self.slow_ns) >= self.calm_pace_ns;
+        let has_limit = self.levels.iter().any(|level| level.limit != ABSENT);
+        !is_slow_due
+            && !has_limit
+            && !self.is_short
+            && !self.devices_due(now_ns)
+            && left.swap == self.swap
+            && !self.machine_has_moved(left, tree_kib)
+    }
+
+    /// By so many bytes memory has to move to be read anew.
+    fn much_bytes(&self) -> u64 {
+        (self.left.total / MOVED_SHARE).min(MOVED_BYTES)
+    }
+
     /// Where free memory stays low because the page cache has the rest, the tree's growth tells.
-    fn has_moved(&mut self, left: Left, tree_kib: u64) -> bool {
-        let much = (self.left.total / MOVED_SHARE).min(MOVED_BYTES);
+    fn machine_has_moved(&self, left: Left, tree_kib: u64) -> bool {
+        let much = self.much_bytes();
         left.free.abs_diff(self.left.free) > much
             || left.swap != self.left.swap
             || tree_kib.abs_diff(self.tree_kib) > much / 1024
-            || self.limited_group_has_moved(much)
     }
 
-    fn limited_group_has_moved(&mut self, much: u64) -> bool {
+    fn limited_group_has_moved(&mut self) -> bool {
+        let much = self.much_bytes();
         let Some(chain) = &mut self.chain else { return false };
         let mut limited = self.levels.iter().enumerate().filter(|(_, level)| level.limit != ABSENT);
         limited.any(|(position, level)| {
@@ -360,3 +392,42 @@ const CGROUP: [(&str, Unit); 8] = [
     ("oom_events", Unit::Count),
     ("max_events", Unit::Count),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW_NS: u64 = 100_000_000_000;
+
+    /// Of a machine whose memory was read just now, without limits.
+    fn system() -> System {
+        let left = Left { total: 64 << 30, free: 32 << 30, swap: 1 << 30, threads: 100 };
+        let system = System::open(None).unwrap();
+        System { slow_ns: NOW_NS, devices_ns: NOW_NS, left, swap: left.swap, tree_kib: 1 << 20, ..system }
+    }
+
+    #[test]
+    fn a_machine_is_calm_until_something_moves_or_is_due() {
+        let system = system();
+        let is_calm = |left, tree_kib| system.is_calm(NOW_NS + 1, left, tree_kib);
+        let left = system.left;
+        assert!(is_calm(left, 1 << 20));
+        assert!(is_calm(Left { free: left.free + MOVED_BYTES, threads: 7, ..left }, 1 << 20));
+        assert!(!is_calm(Left { free: left.free + MOVED_BYTES + 1, ..left }, 1 << 20));
+        assert!(!is_calm(Left { swap: left.swap - 1, ..left }, 1 << 20));
+        assert!(!is_calm(left, (1 << 20) + MOVED_BYTES / 1024 + 1));
+        assert!(!system.is_calm(NOW_NS + CALM_PACE_NS, left, 1 << 20));
+        let mut alert = self::system();
+        assert!(alert.is_calm(NOW_NS + SLOW_PACE_NS, left, 1 << 20));
+        alert.stay_alert();
+        assert!(!alert.is_calm(NOW_NS + SLOW_PACE_NS, left, 1 << 20));
+    }
+
+    #[test]
+    fn where_memory_is_short_or_limited_no_machine_is_calm() {
+        let is_calm = |system: &System| system.is_calm(NOW_NS + 1, system.left, system.tree_kib);
+        assert!(!is_calm(&System { is_short: true, ..system() }));
+        let limited = |limit| System { levels: vec![Level { limit, ..Level::default() }], ..system() };
+        assert!(is_calm(&limited(ABSENT)) && !is_calm(&limited(1 << 30)));
+    }
+}

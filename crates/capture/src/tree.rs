@@ -22,6 +22,9 @@ use crate::role::{self, DATA_WORKER_COMM, Evidence, RANK_VARIABLES};
 const MOST_PROBES: i32 = 512;
 /// How often all of `/proc` is scanned.
 const FULL_SCAN_NS: u64 = 15_000_000_000;
+/// How often the newest pid is asked while as many threads are on the machine as before, and no member did so much more
+/// than it uses to that it can have made a process.
+const NEWEST_PACE_NS: u64 = 1_000_000_000;
 /// How often a member's command line is read again, for an `exec` that kept the short name and, where addresses are not
 /// random, the place of the stack.
 const REREAD_NS: u64 = 30_000_000_000;
@@ -47,6 +50,11 @@ pub struct Tree {
     workers: u32,
     last_pid_file: Option<LastPid>,
     last_pid: Option<i32>,
+    /// When that was asked, and how many threads there were on the machine then or later.
+    asked_ns: u64,
+    threads: Option<u16>,
+    /// Since then a member has ended, or has done enough to have made another.
+    stirred: bool,
     foreign: HashSet<i32>,
     /// Numbers given out that had no process at the last look: ended, or a `fork` that was not done.
     unborn: Vec<i32>,
@@ -57,6 +65,8 @@ pub struct Tree {
     pending: Vec<Record>,
     /// Members that ended since they were last taken.
     ended: Vec<Member>,
+    /// A look since the last tick found a sample that is not what it was.
+    changed: bool,
 }
 
 impl Tree {
@@ -80,6 +90,9 @@ impl Tree {
             workers: 0,
             last_pid_file,
             last_pid: None,
+            asked_ns: 0,
+            threads: None,
+            stirred: false,
             foreign: HashSet::new(),
             unborn: Vec::new(),
             scanned_ns: 0,
@@ -87,6 +100,7 @@ impl Tree {
             buffer: Vec::with_capacity(8192),
             pending: Vec::new(),
             ended: Vec::new(),
+            changed: false,
         }
     }
 
@@ -128,26 +142,43 @@ impl Tree {
         self.own.extend(pid);
     }
 
-    /// One tick: new processes, and the fast counters of every member.
-    pub fn turn(&mut self, now_ns: u64) {
-        let ran = self.note_cpu();
+    /// One tick: new processes, and the fast counters of every member. `ran`: any of them, since the last tick; `threads`:
+    /// how many there are on the machine. True when anything is not as it was.
+    pub fn turn(&mut self, now_ns: u64, ran: bool, threads: Option<u16>) -> bool {
         let scan_is_due = !self.single && now_ns.saturating_sub(self.scanned_ns) >= FULL_SCAN_NS;
-        let forked = (ran || scan_is_due || !self.unborn.is_empty()) && self.discover(now_ns);
-        let care = Care { closely: self.care.closely || !self.has_clocks, ..self.care };
+        let forks = ran && self.may_have_forked(now_ns, threads);
+        let forked = (forks || scan_is_due || !self.unborn.is_empty()) && self.discover(now_ns);
+        let alone = Care { closely: self.care.closely || !self.has_clocks, ..self.care };
+        let together = self.members.iter().any(|member| member.is_full_due(now_ns, alone));
+        let care = Care { together, ..alone };
         self.look_at_all(now_ns, care, forked);
+        std::mem::take(&mut self.changed) || !self.pending.is_empty() || !self.ended.is_empty()
     }
 
     /// Did any member run since the last tick?
-    fn note_cpu(&mut self) -> bool {
+    pub fn note_cpu(&mut self) -> bool {
         let mut ran = !self.has_clocks;
         for member in self.members.iter_mut().filter(|_| self.has_clocks) {
             ran |= member.note_cpu();
+            self.stirred |= member.has_ended() || member.may_have_forked();
         }
         ran
     }
 
+    /// A process that is there at this tick and was not at the last one is one thread more, unless another ended in
+    /// between. If that was a member, as where commands follow each other, we know; and who makes a process works for it.
+    /// What is left (a thread that ended somewhere, and a member to which its work is not seen) is found when the number of
+    /// threads next moves, or after [`NEWEST_PACE_NS`]. To ask for the newest pid at every tick would cost a
+    /// tenth of it.
+    fn may_have_forked(&mut self, now_ns: u64, threads: Option<u16>) -> bool {
+        let as_many = threads.is_some() && threads == std::mem::replace(&mut self.threads, threads);
+        let is_old = now_ns.saturating_sub(self.asked_ns) >= NEWEST_PACE_NS;
+        !as_many || is_old || self.stirred || !self.has_clocks
+    }
+
     /// Finds processes made since the last call. True when any were made on this machine, or that cannot be told.
     pub fn discover(&mut self, now_ns: u64) -> bool {
+        (self.asked_ns, self.stirred) = (now_ns, false);
         let newest = self.last_pid_file.as_ref().and_then(LastPid::read);
         let given_out = newest.is_none() || newest != self.last_pid;
         if !self.single {
@@ -326,7 +357,9 @@ impl Tree {
         let mut position = 0;
         while let Some(member) = self.members.get_mut(position) {
             let closely = care.closely || (forked && us == Some(member.parent_pid));
-            match member.look(&self.proc, now_ns, Care { closely, ..care }, &mut self.buffer) {
+            let look = member.look(&self.proc, now_ns, Care { closely, ..care }, &mut self.buffer);
+            self.changed |= look != Look::Same;
+            match look {
                 Look::Gone => self.end(position, now_ns, None),
                 Look::Zombie => {
                     member.zombie_since_ns.get_or_insert(now_ns);
@@ -336,7 +369,7 @@ impl Tree {
                     self.update(position, now_ns);
                     position += 1;
                 }
-                Look::Alive => {
+                Look::Same | Look::Alive => {
                     if member.grows_up() || reread {
                         self.notice_exec(position, now_ns);
                     }
@@ -381,6 +414,7 @@ impl Tree {
 
     fn end(&mut self, position: usize, now_ns: u64, waited: Option<Waited>) {
         let member = self.members.remove(position);
+        self.stirred = true;
         self.pids.remove(&member.pid);
         self.pending.push(Record::ProcessEnd(ProcessEnd {
             index: member.index,
@@ -389,5 +423,133 @@ impl Tree {
             hwm_kib: member.hwm_kib,
         }));
         self.ended.push(member);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::process::{Child, ChildStdout, Command, Stdio};
+
+    use nilometer_kernel::sys::clock::monotonic_ns;
+
+    use super::*;
+
+    const SCRIPT: &str = "while read order pid; do case $order in
+        fork) sleep 60 & pids=\"$pids $!\"; echo $!;;
+        toil) n=0; while [ $n -lt 3000 ]; do n=$((n+1)); done; sleep 60 & pids=\"$pids $!\"; echo $!;;
+        end) kill $pid; wait $pid; echo $pid;;
+        esac; done; kill $pids 2>/dev/null; wait";
+
+    /// A shell that starts a process, and ends it, when it is told to; with its input all end.
+    struct Shell {
+        child: Child,
+        answers: BufReader<ChildStdout>,
+    }
+
+    impl Shell {
+        fn start() -> Self {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = shell.spawn().unwrap();
+            let answers = BufReader::new(child.stdout.take().unwrap());
+            Self { child, answers }
+        }
+
+        /// The pid of a new child.
+        fn fork(&mut self) -> i32 {
+            self.order("fork")
+        }
+
+        fn order(&mut self, order: &str) -> i32 {
+            let mut line = String::new();
+            writeln!(self.child.stdin.as_ref().unwrap(), "{order}").unwrap();
+            self.answers.read_line(&mut line).unwrap();
+            line.trim().parse().unwrap()
+        }
+    }
+
+    impl Drop for Shell {
+        fn drop(&mut self) {
+            drop(self.child.stdin.take());
+            self.child.wait().unwrap();
+        }
+    }
+
+    /// A tree that has just asked for the newest pid, when there were 100 threads.
+    fn tree_of(shell: &Shell) -> (Tree, u64) {
+        let mut tree = Tree::new(Proc::default(), shell.child.id() as i32, Vec::new(), false, false);
+        let now_ns = monotonic_ns();
+        assert!(tree.begin(now_ns));
+        tree.turn(now_ns, true, Some(100));
+        tree.turn(now_ns, true, Some(100));
+        tree.unborn.clear(); // threads of other tests, which would be looked for
+        (tree, now_ns)
+    }
+
+    #[test]
+    fn a_thread_more_or_less_on_the_machine_is_a_reason_to_look_for_new_processes() {
+        let mut shell = Shell::start();
+        let (mut tree, now_ns) = tree_of(&shell);
+        for threads in [101, 100] {
+            let child = shell.fork();
+            assert!(tree.turn(now_ns, true, Some(threads)));
+            assert!(tree.contains(child));
+        }
+    }
+
+    #[test]
+    fn as_many_threads_as_before_are_believed_for_a_second() {
+        let mut shell = Shell::start();
+        let (mut tree, now_ns) = tree_of(&shell);
+        let child = shell.fork();
+        // Another ended in the meantime, somewhere.
+        tree.turn(now_ns + NEWEST_PACE_NS - 1, true, Some(100));
+        assert!(!tree.contains(child));
+        tree.turn(now_ns + NEWEST_PACE_NS, false, Some(100));
+        assert!(!tree.contains(child), "nobody ran: nobody can have forked");
+        tree.turn(now_ns + NEWEST_PACE_NS, true, Some(100));
+        assert!(tree.contains(child));
+    }
+
+    #[test]
+    fn where_the_number_of_threads_is_not_known_every_tick_looks() {
+        let mut shell = Shell::start();
+        let (mut tree, now_ns) = tree_of(&shell);
+        let child = shell.fork();
+        tree.turn(now_ns, true, None);
+        assert!(tree.contains(child));
+    }
+
+    /// A thread may have ended somewhere meanwhile.
+    #[test]
+    fn who_worked_more_than_it_uses_to_is_looked_at() {
+        let mut shell = Shell::start();
+        let (mut tree, now_ns) = tree_of(&shell);
+        tree.note_cpu();
+        tree.stirred = false;
+        let child = shell.order("toil");
+        tree.turn(now_ns, true, Some(100));
+        assert!(!tree.contains(child));
+        // The clock of one that still runs is late.
+        while tree.proc.read_stat(shell.child.id() as i32, &mut tree.buffer).unwrap().state != b'S' {}
+        tree.note_cpu();
+        tree.turn(now_ns, true, Some(100));
+        assert!(tree.contains(child));
+    }
+
+    /// As where a script runs one command after the other.
+    #[test]
+    fn the_end_of_a_member_hides_no_birth() {
+        let mut shell = Shell::start();
+        let (mut tree, now_ns) = tree_of(&shell);
+        let first = shell.fork();
+        tree.turn(now_ns, true, Some(101));
+        assert!(tree.contains(first));
+        shell.order(&format!("end {first}"));
+        let second = shell.fork();
+        let ran = tree.note_cpu();
+        tree.turn(now_ns, ran, Some(101));
+        assert!(tree.contains(second) && !tree.contains(first));
     }
 }

@@ -137,7 +137,8 @@ fn write_tick(log: &mut LogWriter, n: u64) {
     let system = [64_000_000, 30_000_000 - level, 50_000_000 - level, 500_000, 9_000_000, 0, 0, 0];
     let tree = Some(Bounds { low_kib: rss, high_kib: rss });
     let processes = std::slice::from_ref(&sample);
-    log.tick(TickRef { at_ns, phase: Phase::During, tree, system: &system, processes }).unwrap();
+    log.tick(TickRef { at_ns, phase: Phase::During, tree, system: &system, processes, is_same: false })
+        .unwrap();
 }
 
 /// Stacks that share their outer frames, as those of a program do: the deeper, the more of them there are.

@@ -96,6 +96,7 @@ pub(crate) fn encode_numbered(
 }
 
 /// Fills in the header of a frame: the first [`HEADER_BYTES`] of `frame`, before a payload that is not too long.
+#[inline]
 pub(crate) fn seal(frame: &mut [u8], kind: u8) {
     let bytes = frame.len() - HEADER_BYTES;
     frame[..2].copy_from_slice(&MAGIC);
@@ -107,6 +108,7 @@ pub(crate) fn seal(frame: &mut [u8], kind: u8) {
 }
 
 /// Over a whole frame of at least a header.
+#[inline]
 fn checksum(frame: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&frame[2..8]), &frame[HEADER_BYTES..])
 }

@@ -100,7 +100,7 @@ fn tick(log: &mut LogWriter, rank: u64, n: u64, at_ns: u64) {
     };
     let tree = Some(Bounds { low_kib: rss, high_kib: rss });
     let processes = std::slice::from_ref(&sample);
-    log.tick(TickRef { at_ns, phase: Phase::During, tree, system: &[], processes }).expect("a tick");
+    log.tick(TickRef { at_ns, phase: Phase::During, tree, processes, ..TickRef::default() }).expect("a tick");
 }
 
 fn manifest(rank: u64) -> Manifest {

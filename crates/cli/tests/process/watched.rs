@@ -73,6 +73,7 @@ pub fn number_of(line: &str, name: &str) -> u64 {
 /// Each tick rewrites the open block (but the few that close it), by stores into a mapping: no event tells of it.
 pub fn wait_for_ticks(run: &Path, count: usize) {
     let open = std::fs::File::open(run.join("open.nlog")).expect("a recording is under way");
+    until("both slots are there", || open.metadata().is_ok_and(|file| file.len() >= 2 * SLOT_BYTES));
     let checksums = || [0, SLOT_BYTES].map(|slot| checksum_at(&open, slot));
     for _ in 0..count {
         let before = checksums();

@@ -36,6 +36,10 @@ def looked_at():
         time.sleep(0.005)
 
 
+ballast = bytearray(40 << 20)  # a change that whoever samples the machine reads it for
+looked_at()
+del ballast
+
 kept = []
 with open(os.environ["NILO_MARKS"], "a") as marks:
     for step in range(steps):

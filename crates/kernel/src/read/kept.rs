@@ -41,6 +41,7 @@ impl KeptFile {
 
     /// The beginning, as far as it goes into `buffer`. A file of `/proc/sys` costs the kernel memory of the size that is
     /// asked for.
+    #[inline]
     pub fn read_start<'b>(&self, buffer: &'b mut [u8]) -> Result<&'b [u8], Error> {
         let length = match &self.file {
             Some(file) => file.read_at(buffer, 0),

@@ -262,8 +262,29 @@ impl ProcessFiles {
         stat::parse(self.stat.read(buffer)?)
     }
 
-    pub fn read_statm(&self, buffer: &mut Vec<u8>) -> Result<Statm, Error> {
-        statm::parse(self.statm.read(buffer)?)
+    #[inline]
+    pub fn read_statm(&self) -> Result<StatmLine, Error> {
+        let mut line = StatmLine::default();
+        self.statm.read_start(&mut line.0)?;
+        Ok(line)
+    }
+}
+
+/// What `statm` says, unread: one that is to the letter the last one tells nothing new. The four numbers that are used fit
+/// (an address has 57 bits at the most, so a number of pages 14 digits).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatmLine([u8; 64]);
+
+impl Default for StatmLine {
+    #[inline]
+    fn default() -> Self {
+        Self([0; 64])
+    }
+}
+
+impl StatmLine {
+    pub fn parse(&self) -> Result<Statm, Error> {
+        statm::parse(&self.0)
     }
 }
 
@@ -284,7 +305,7 @@ mod tests {
             status.rss_anon_kib.unwrap() + status.rss_file_kib.unwrap() + status.rss_shmem_kib.unwrap();
         assert_eq!(rss, parts, "VmRSS is the sum of its kinds");
         assert_eq!(files.read_stat(&mut buffer).unwrap().pid, pid);
-        let statm = files.read_statm(&mut buffer).unwrap();
+        let statm = files.read_statm().unwrap().parse().unwrap();
         assert!(statm.anon() > 0 && statm.text > 0 && statm.size > statm.resident);
         assert!(proc.list_pids().unwrap().contains(&pid));
         assert!(proc.shows_our_namespace());
@@ -303,7 +324,7 @@ mod tests {
         child.wait().unwrap();
         assert!(files.read_status(&mut buffer).unwrap_err().is_gone());
         assert!(files.read_stat(&mut buffer).unwrap_err().is_gone());
-        assert!(files.read_statm(&mut buffer).unwrap_err().is_gone());
+        assert!(files.read_statm().unwrap_err().is_gone());
     }
 
     #[test]

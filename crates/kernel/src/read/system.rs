@@ -43,7 +43,7 @@ impl SystemFiles {
     }
 }
 
-/// What is left, in bytes: one system call, a tenth of `/proc/meminfo`.
+/// What is left, in bytes, and how many there are to share it: one system call, a tenth of `/proc/meminfo`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Left {
     pub total: u64,
@@ -51,11 +51,20 @@ pub struct Left {
     pub free: u64,
     /// `SwapFree`.
     pub swap: u64,
+    /// Threads on the machine, those of the kernel and the dead that nobody waited for included; the lowest 16 bits of
+    /// their number (`nr_threads`, kernel/fork.c).
+    pub threads: u16,
 }
 
+#[inline]
 pub fn read_left() -> Option<Left> {
     let info = nix::sys::sysinfo::sysinfo().ok()?;
-    Some(Left { total: info.ram_total(), free: info.ram_unused(), swap: info.swap_free() })
+    Some(Left {
+        total: info.ram_total(),
+        free: info.ram_unused(),
+        swap: info.swap_free(),
+        threads: info.process_count(),
+    })
 }
 
 /// Are there processors that run without a tick (`nohz_full=`, since Linux 3.10)? CPU time that is used on them is

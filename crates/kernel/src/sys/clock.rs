@@ -1,6 +1,7 @@
 //! Clocks, in nanoseconds.
 
 /// `CLOCK_MONOTONIC`: the one clock of a run.
+#[inline]
 pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
@@ -20,6 +21,7 @@ pub fn thread_cpu_ns() -> u64 {
 ///
 /// A system call without a file: a tenth of what `/proc/PID/stat` costs. Of a thread that runs at this moment on
 /// another CPU it is the time up to the last scheduler tick (`thread_group_cputime`, kernel/sched/cputime.c).
+#[inline]
 pub fn process_cpu_ns(pid: i32) -> Option<u64> {
     const SCHEDULED: libc::clockid_t = 2; // CPUCLOCK_SCHED, include/linux/posix-timers_types.h
     const PID_MAX_LIMIT: i32 = 1 << 22; // include/linux/threads.h
@@ -29,10 +31,12 @@ pub fn process_cpu_ns(pid: i32) -> Option<u64> {
     try_read((!pid << 3) | SCHEDULED)
 }
 
+#[inline]
 fn read(clock: libc::clockid_t) -> u64 {
     try_read(clock).unwrap_or(0) // the clocks above exist on every Linux
 }
 
+#[inline]
 fn try_read(clock: libc::clockid_t) -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid, writable timespec; a clock that does not exist is an error.

@@ -126,6 +126,7 @@ impl WaitList {
 
     /// Waits until `deadline_ns` (monotonic) or until a descriptor is ready; calls `ready` with the position of
     /// each that is.
+    #[inline]
     pub fn wait_until(&self, deadline_ns: u64, mut ready: impl FnMut(usize)) {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST];
         let count = match self.wait(&mut events, deadline_ns) {
@@ -138,6 +139,7 @@ impl WaitList {
     }
 
     /// `epoll_pwait2`, for its fine timeout: since Linux 5.11.
+    #[inline]
     fn wait(&self, events: &mut [libc::epoll_event], deadline_ns: u64) -> std::io::Result<usize> {
         let timeout = time_left(deadline_ns);
         // SAFETY: `events` is writable for its whole length, `timeout` is valid; a null mask leaves signals alone.
@@ -169,6 +171,7 @@ impl WaitList {
     }
 }
 
+#[inline]
 fn time_left(deadline_ns: u64) -> libc::timespec {
     let left = deadline_ns.saturating_sub(monotonic_ns());
     libc::timespec {

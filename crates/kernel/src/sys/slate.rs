@@ -49,6 +49,7 @@ impl Slate {
     }
 
     /// After an error it stays lost.
+    #[inline]
     pub fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let offset = usize::try_from(offset).map_err(io::Error::other)?;
         if offset > self.length || bytes.len() > self.length - offset {

@@ -2,7 +2,7 @@
 
 use nilometer_analysis::heap::model::{PauseMode, Quality, Source, Summary};
 
-use super::number::{objects, parts, share_of_all, size};
+use super::number::{objects, partly, parts, share_of_all, size};
 use crate::layout::{Line, Style, Tone, fold};
 use crate::text;
 
@@ -97,7 +97,7 @@ fn doubt(summary: &Summary) -> Option<String> {
 
 /// Where the payload is, if not all of it in private memory that is there.
 fn payload(summary: &Summary) -> Option<String> {
-    let resident = summary.resident_payload_bytes.filter(|resident| *resident < summary.payload_bytes);
+    let resident = partly(summary.resident_payload_bytes, summary.payload_bytes);
     let elsewhere = summary.payload_by_backing.iter().any(|sum| sum.backing != "memory" && sum.bytes > 0);
     if !elsewhere && resident.is_none() {
         return None;
@@ -108,7 +108,7 @@ fn payload(summary: &Summary) -> Option<String> {
         .filter(|sum| sum.bytes > 0)
         .map(|sum| format!("{} {}", size(sum.bytes), place(sum.backing)))
         .collect();
-    said.extend(resident.map(|resident| format!("{} of all is resident", size(resident))));
+    said.extend(resident.map(|resident| format!("{resident} of all is resident")));
     Some(said.join(" · "))
 }
 

@@ -13,6 +13,12 @@ pub(super) fn size(bytes: u64) -> String {
     format!("{scaled:.1} {unit}")
 }
 
+/// How much of so many bytes is in memory, where that reads otherwise than all of them: a page that malloc has handed out
+/// a moment ago is nothing to tell.
+pub(super) fn partly(resident_bytes: Option<u64>, bytes: u64) -> Option<String> {
+    resident_bytes.map(size).filter(|resident| *resident != size(bytes))
+}
+
 /// `+11.4 MiB`, `-144.0 KiB`, `0 B`.
 pub(super) fn signed_size(bytes: i64) -> String {
     format!("{}{}", sign(bytes), size(bytes.unsigned_abs()))
@@ -81,6 +87,14 @@ pub(super) fn extent(item: &Item) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_resident_is_told_where_it_reads_otherwise() {
+        assert_eq!(partly(Some((4 << 20) - 4096), 4 << 20), None);
+        assert_eq!(partly(Some(3 << 20), 4 << 20), Some("3.0 MiB".into()));
+        assert_eq!(partly(Some(0), 4096), Some("0 B".into()));
+        assert_eq!(partly(None, 4 << 20), None);
+    }
 
     #[test]
     fn sizes_have_one_decimal() {

@@ -2,7 +2,7 @@
 
 use nilometer_analysis::heap::model::{By, Change, ChangeRow, Diff, Row, Sum, Table};
 
-use super::number::{objects, parts, percent, signed_count, signed_size, size};
+use super::number::{objects, partly, parts, percent, signed_count, signed_size, size};
 use super::{Page, head, next};
 use crate::layout::{Line, Tone, fold};
 use crate::table::Table as Columns;
@@ -39,7 +39,7 @@ fn selection(selection: &[String], page: &Page) -> String {
 }
 
 fn is_partly_resident(row: &Row) -> bool {
-    row.resident_payload_bytes.is_some_and(|resident| resident < row.payload_bytes)
+    partly(row.resident_payload_bytes, row.payload_bytes).is_some()
 }
 
 fn heads(by: By, resident: bool, shared: bool) -> Vec<&'static str> {

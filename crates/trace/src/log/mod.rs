@@ -143,6 +143,7 @@ impl LogWriter {
     }
 
     /// Stores one turn of the tick loop.
+    #[inline]
     pub fn tick(&mut self, tick: TickRef<'_>) -> Result<(), Error> {
         self.last_ns = self.last_ns.max(tick.at_ns);
         match self.block.push(tick) {
@@ -209,6 +210,7 @@ impl LogWriter {
         self.dropped
     }
 
+    #[inline]
     fn save_open_block(&mut self) -> Result<(), Error> {
         match self.write_slot() {
             Ok(bytes) => {
@@ -221,6 +223,7 @@ impl LogWriter {
         }
     }
 
+    #[inline]
     fn write_slot(&mut self) -> io::Result<usize> {
         let offset = if self.second_slot { SLOT_BYTES } else { 0 };
         let frame = self.block.frame();

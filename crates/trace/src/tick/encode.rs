@@ -23,8 +23,17 @@ pub struct BlockEncoder {
     tree: Bounds,
     system: Vec<u64>,
     samples: Samples,
+    same: Same,
     /// A tick did not fit: what the block remembers is ahead of its bytes, so it takes no more.
     full: bool,
+}
+
+/// The bytes that a tick's processes and tree have when they are those of the tick before: while nothing changes they
+/// are made once.
+#[derive(Debug, Default)]
+struct Same {
+    bytes: Vec<u8>,
+    flags: u8,
 }
 
 impl Default for BlockEncoder {
@@ -45,13 +54,15 @@ impl BlockEncoder {
             tree: Bounds::default(),
             system: Vec::new(),
             samples: Samples::default(),
+            same: Same::default(),
             full: false,
         }
     }
 
     /// Adds a tick. After an error the block holds what it held before.
+    #[inline]
     pub fn push(&mut self, tick: TickRef<'_>) -> Result<(), Error> {
-        if tick.processes.windows(2).any(|pair| pair[0].index >= pair[1].index) {
+        if !tick.is_same && tick.processes.windows(2).any(|pair| pair[0].index >= pair[1].index) {
             return Err(Error::Order);
         }
         if tick.system.len() > MAX_COLUMNS {
@@ -71,6 +82,7 @@ impl BlockEncoder {
         Ok(())
     }
 
+    #[inline]
     fn put_tick(&mut self, tick: TickRef<'_>) {
         if self.is_empty() {
             put(&mut self.frame, self.seq);
@@ -89,11 +101,27 @@ impl BlockEncoder {
         if !tick.system.is_empty() {
             flags |= SYSTEM | self.put_system(tick.system);
         }
-        let rough = self.put_processes(tick.processes);
-        if let Some(tree) = tick.tree {
-            flags |= TREE | self.put_tree(rough.distance(tree));
-        }
+        flags |= self.put_tree_and_processes(&tick);
         self.frame[flags_at] = flags;
+    }
+
+    /// A difference to nothing and one to itself are other bytes, so the first tick of a block and the first one that is
+    /// the same as its predecessor are made anew.
+    #[inline]
+    fn put_tree_and_processes(&mut self, tick: &TickRef<'_>) -> u8 {
+        if tick.is_same && !self.same.bytes.is_empty() {
+            self.frame.extend_from_slice(&self.same.bytes);
+            return self.same.flags;
+        }
+        let start = self.frame.len();
+        let rough = self.put_processes(tick.processes);
+        let flags = tick.tree.map_or(0, |tree| TREE | self.put_tree(rough.distance(tree)));
+        self.same.bytes.clear();
+        if tick.is_same && self.ticks > 0 {
+            self.same.bytes.extend_from_slice(&self.frame[start..]);
+            self.same.flags = flags;
+        }
+        flags
     }
 
     fn put_tree(&mut self, distance: Bounds) -> u8 {
@@ -148,6 +176,7 @@ impl BlockEncoder {
     }
 
     /// The whole frame, as it is stored.
+    #[inline]
     pub fn frame(&mut self) -> &[u8] {
         frame::seal(&mut self.frame, Kind::Ticks as u8);
         &self.frame
@@ -190,6 +219,7 @@ impl BlockEncoder {
         self.tree = Bounds::default();
         self.system.clear();
         self.samples.clear();
+        self.same.bytes.clear();
         self.full = false;
     }
 }

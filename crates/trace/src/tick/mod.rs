@@ -45,6 +45,8 @@ pub struct TickRef<'a> {
     pub tree: Option<Bounds>,
     pub system: &'a [u64],
     pub processes: &'a [ProcessSample],
+    /// `processes` and `tree` are to the last bit those of the tick before, and nobody needs to look at them again.
+    pub is_same: bool,
 }
 
 impl<'a> From<&'a Tick> for TickRef<'a> {
@@ -55,6 +57,7 @@ impl<'a> From<&'a Tick> for TickRef<'a> {
             tree: tick.tree,
             system: &tick.system,
             processes: &tick.processes,
+            is_same: false,
         }
     }
 }

@@ -282,6 +282,25 @@ proptest! {
         prop_assert_eq!(decode(&encode(&ticks)).unwrap(), ticks);
     }
 
+    /// Each tick several times, its successors marked as the same, in blocks that may end anywhere.
+    #[test]
+    fn what_is_said_to_be_the_same_has_the_same_bytes(
+        ticks in vec((tick(), 1_usize..5), 1..6), block in 1_u64..8
+    ) {
+        let (mut told, mut untold) = (BlockEncoder::new(), BlockEncoder::new());
+        for (tick, times) in &ticks {
+            for time in 0..*times {
+                told.push(TickRef { is_same: time > 0, ..tick.into() }).unwrap();
+                untold.push(tick.into()).unwrap();
+                prop_assert_eq!(told.payload(), untold.payload());
+                if told.ticks() == block {
+                    told.clear();
+                    untold.clear();
+                }
+            }
+        }
+    }
+
     #[test]
     fn any_bytes_decode_to_ticks_or_an_error(bytes in vec(any::<u8>(), 0..200)) {
         let _ = decode(&bytes);

@@ -47,8 +47,8 @@ pub struct Told {
     pub mode: u32,
     pub book: u64,
     pub events: Vec<(u32, u64, Event)>,
-    /// Allocations minus frees of an address, where that is not zero, and its last block. Lanes are read one
-    /// after the other, so that a free in one may come before its allocation in another.
+    /// Allocations minus frees of an address, and its last block. Lanes are read one after the other, so that a free in one
+    /// may come before its allocation in another, and many a block of an address after the one that lives.
     balance: HashMap<u64, (i64, Option<Block>), BuildHasherDefault<Multiply>>,
     pub allocations: u64,
     pub frees: u64,
@@ -159,9 +159,6 @@ impl Told {
         if block.is_some_and(|new| before.is_none_or(|old| old.ticks <= new.ticks)) {
             entry.1 = block;
         }
-        if entry.0 == 0 {
-            self.balance.remove(&address);
-        }
         before
     }
 
@@ -172,15 +169,18 @@ impl Told {
     }
 
     fn events_of(&self, wanted: u64) -> Vec<(usize, u32, Event)> {
-        let of_block = |event: &Event| match event {
-            Event::Alloc { address, .. } | Event::Free { address } | Event::Unfree { address } => {
-                *address == wanted
-            }
-            _ => false,
-        };
         let all = self.events.iter().enumerate();
-        let found = all.filter(|(_, (_, _, event))| of_block(event)).take(4);
+        let found = all.filter(|(_, (_, _, event))| block_of(event) == Some(wanted)).take(4);
         found.map(|(n, (tid, _, event))| (n, *tid, *event)).collect()
+    }
+
+    /// All that was said of an address, in the order of time, to explain a failure: where in what was read, by whom, when.
+    pub fn story_of(&self, wanted: u64) -> Vec<(usize, u32, u64, Event)> {
+        let told =
+            self.events.iter().enumerate().filter(|(_, (_, _, event))| block_of(event) == Some(wanted));
+        let mut story: Vec<_> = told.map(|(n, (tid, ticks, event))| (n, *tid, *ticks, *event)).collect();
+        story.sort_by_key(|(_, _, ticks, _)| *ticks);
+        story
     }
 
     /// Blocks handed out and not given back.
@@ -195,6 +195,13 @@ impl Told {
     /// Live blocks of this size.
     pub fn live_of(&self, bytes: u64) -> usize {
         self.live().values().filter(|block| block.bytes == bytes).count()
+    }
+}
+
+fn block_of(event: &Event) -> Option<u64> {
+    match event {
+        Event::Alloc { address, .. } | Event::Free { address } | Event::Unfree { address } => Some(*address),
+        _ => None,
     }
 }
 

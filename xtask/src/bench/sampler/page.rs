@@ -61,8 +61,9 @@ fn render_head(facts: &Facts) -> String {
     format!(
         "# What sampling costs, {}\n\n{warning}\
          Machine: {}  \nVersions: {}  \nRepeat with: `{}`\n\n\
-         Every sampler starts the same tree of idle processes that change 64 KiB ten times a second. When all are up, \
-         {} s pass; then a window of {} s (three times as long for `nilo`) is measured, so no start-up is in any figure. {rounds} interleaved \
+         Every sampler starts the same tree of idle processes that change 64 KiB every 93 ms. When all are up, \
+         {} s pass; then a window of {} s (three times as long for `nilo` on ten small processes, so that all but the mappings of \
+         processes that stay as they were, read every 120 s, is in it) is measured, so no start-up is in any figure. {rounds} interleaved \
          round(s); each row is the round with the least CPU per process-sample, its RSS the worst of all rounds. CPU is that \
          of the sampler process alone (all its threads, `/proc/PID/task/*/schedstat`). A process-sample is one reading of \
          one process; psrecord keeps only the tree's sum, plain mprof looks at the command alone, mprof -C reads children twice for sum and series. `floor` is no \

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
 use super::workshop::Workshop;
-use super::{Cell, ONE, SMALL, Tree};
+use super::{Cell, SMALL, Tree};
 use crate::bench::machine;
 
 /// A sampler in one way of calling it.
@@ -64,9 +64,9 @@ impl Tool {
         matches!(self, Self::MprofAlone | Self::Mprof | Self::MprofSum | Self::Psrecord)
     }
 
-    /// What looks at one process costs the same whatever else is there.
+    /// All are compared on one tree; on the others those whose cost depends on what is different there.
     pub fn has_news_on(self, tree: Tree) -> bool {
-        self != Self::MprofAlone || tree == ONE || tree == SMALL
+        tree == SMALL || matches!(self, Self::Nilo | Self::NiloFast | Self::Mprof)
     }
 
     pub fn label(self) -> &'static str {

@@ -89,7 +89,7 @@ impl Workshop {
         let mut sampler = Sampler::start(&words, &record.with_extension("log"))?;
         thread::sleep(plan.settle);
         let opened = Mark::read(sampler.pid(), &record, cell.tool)?;
-        thread::sleep(plan.window_of(cell.tool));
+        thread::sleep(plan.window_of(cell));
         let closed = Mark::read(sampler.pid(), &record, cell.tool)?;
         let peak_bytes = process::read_peak_bytes(sampler.pid())?;
         let whole_cpu_s = process::read_cpu_coarse_s(sampler.pid())?;

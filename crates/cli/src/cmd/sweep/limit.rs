@@ -32,7 +32,7 @@ pub fn bytes(args: &SweepArgs) -> Result<Option<u64>, Failure> {
 /// Of the room under the limit that binds, the machine's or a cgroup's.
 fn share(percent: f64) -> Result<u64, Failure> {
     let mut system = System::open(Chain::of(Path::new("/proc"), Path::new("/"), own_pid()))?;
-    system.read(monotonic_ns(), 0, true);
+    system.read(monotonic_ns(), None, 0, true);
     let (room, limit) = (system.binding().headroom, system.limit());
     let bytes = (room as f64 * percent / 100.0) as u64;
     talk::say(&format!(
