@@ -1,7 +1,9 @@
 //! Who holds large memory of which nobody says what it is: the library whose variable or object points at its beginning.
 //!
 //! Evidence is a word in a library's written data, or in a block of malloc's whose own first word lies in a library (a
-//! virtual table). The one invariant: where the evidence is divided, nobody is named.
+//! virtual table). In blocks, which are used again and again, an int often stands in one half of what was a pointer into a
+//! library; where such a word would lead, blocks are no evidence. The one invariant: where the evidence is divided, nobody
+//! is named.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -42,8 +44,9 @@ pub(super) fn find(scene: &Scene<'_>) -> Holders {
     if targets.is_empty() {
         return Holders::new();
     }
-    let mut search = Search { targets: &targets, votes: HashMap::new() };
+    let mut search = Search { targets, votes: HashMap::new() };
     scene.variables(&mut search);
+    search.targets.retain(|_, start| !is_half_a_pointer(*start));
     scene.objects(&mut search);
     search.judge()
 }
@@ -67,7 +70,7 @@ impl Scene<'_> {
         self.grounds.get(index)?.package.as_deref().filter(|_| vma.start <= address)
     }
 
-    fn variables(&self, search: &mut Search<'_>) {
+    fn variables(&self, search: &mut Search) {
         for (vma, ground) in self.vmas.iter().zip(self.grounds) {
             let Some(package) = ground.package.as_deref().filter(|_| vma.write) else { continue };
             for (start, bytes) in
@@ -79,7 +82,7 @@ impl Scene<'_> {
         }
     }
 
-    fn objects(&self, search: &mut Search<'_>) {
+    fn objects(&self, search: &mut Search) {
         let chunks = self.malloc.into_iter().flat_map(Malloc::chunks);
         let objects = chunks.filter(|chunk| chunk.state == State::InUse && chunk.usable <= LARGEST_OBJECT);
         for chunk in objects {
@@ -95,16 +98,21 @@ impl Scene<'_> {
     }
 }
 
+/// Does a pointer to the beginning of it read like another whose lower half was overwritten by a small int?
+fn is_half_a_pointer(start: u64) -> bool {
+    start & u64::from(u32::MAX) < PAGE
+}
+
 fn mapped_chunks(malloc: &Malloc) -> impl Iterator<Item = Range<u64>> + '_ {
     malloc.ranges().filter(|(state, _)| *state == State::Mapped).map(|(_, range)| range)
 }
 
-struct Search<'a> {
-    targets: &'a HashMap<u64, u64>,
+struct Search {
+    targets: HashMap<u64, u64>,
     votes: HashMap<u64, BTreeMap<String, u64>>,
 }
 
-impl Search<'_> {
+impl Search {
     fn has(&self, bytes: &[u8]) -> bool {
         words(bytes).any(|word| self.targets.contains_key(&(word / PAGE)))
     }
@@ -160,7 +168,7 @@ mod tests {
     fn divided_evidence_names_nobody() {
         let targets: HashMap<u64, u64> =
             [0x7f00_0000_0000, 0x7f11_0000_0000].map(|start: u64| (start / PAGE, start)).into();
-        let mut search = Search { targets: &targets, votes: HashMap::new() };
+        let mut search = Search { targets, votes: HashMap::new() };
         let word = |word: u64| word.to_le_bytes();
         search.words(&[word(0x7f00_0000_0010), word(7), word(0x7f11_0000_0000)].concat(), "numpy");
         search.words(&word(0x7f11_0000_0040), "torch");

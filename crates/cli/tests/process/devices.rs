@@ -1,19 +1,8 @@
 //! Device memory in a run, with a management library of our own instead of a driver's.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use crate::harness::{Dialogue, Lab};
+use crate::harness::{Dialogue, Lab, c_library};
 
 const GIB: u64 = 1 << 30;
-
-fn fake_library(lab: &Lab) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/nvml_one.c");
-    let library = lab.path("libfake-ml.so");
-    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
-    assert!(built.expect("cc").success());
-    library
-}
 
 #[test]
 fn a_process_is_seen_on_its_device() {
@@ -22,7 +11,7 @@ fn a_process_is_seen_on_its_device() {
     // The shell tells its number first; the third line shows that a second of samples has passed.
     let script = format!("echo $$ > {}; echo told; read x", pid_file.display());
     let mut nilo = lab.nilo(["run", "-q", "-o", "run.nilo", "--interval", "5ms", "--", "sh", "-c", &script]);
-    nilo.env("NILO_NVML_LIB", fake_library(&lab)).env("NVML_PID_FILE", &pid_file);
+    nilo.env("NILO_NVML_LIB", c_library("nvml_one.c")).env("NVML_PID_FILE", &pid_file);
     let mut dialogue = Dialogue::start(&mut nilo);
     assert_eq!(dialogue.line(), "told");
     wait_for_device_sample(&lab);

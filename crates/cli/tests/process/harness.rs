@@ -148,6 +148,15 @@ impl Dialogue {
 
 /// Compiles a C program of `tests/programs` once and gives its path.
 pub fn c_program(name: &str) -> PathBuf {
+    compile(name, &["-pthread"])
+}
+
+/// The same of one that is loaded into others.
+pub fn c_library(name: &str) -> PathBuf {
+    compile(name, &["-shared", "-fPIC"])
+}
+
+fn compile(name: &str, options: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name);
     let mut code = std::fs::read(&source).unwrap_or_else(|e| panic!("{}: {e}", source.display()));
     code.extend(std::fs::read(source.with_file_name("own.h")).expect("own.h"));
@@ -158,7 +167,9 @@ pub fn c_program(name: &str) -> PathBuf {
     // Tests run in parallel processes: each builds under its own name, the rename is atomic.
     let fresh = built.with_extension(std::process::id().to_string());
     let compiled = Command::new("cc")
-        .args(["-O1", "-Wall", "-Werror", "-pthread", "-o"])
+        .args(["-O1", "-Wall", "-Werror"])
+        .args(options)
+        .arg("-o")
         .arg(&fresh)
         .arg(&source)
         .status()

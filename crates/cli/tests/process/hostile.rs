@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::harness::{Lab, Run, c_program, finish, nilo_binary, skip, text};
+use crate::harness::{Lab, Run, c_library, c_program, finish, nilo_binary, skip, text};
 use crate::watched::{MIB, Watched, bytes, is_root, process, wait_for_ticks};
 
 /// A recording of a program with so many mappings of a page each; how many were granted.
@@ -113,12 +113,10 @@ fn a_copied_run_gives_the_same_report() {
 #[test]
 fn a_step_of_the_wall_clock_is_told_and_changes_nothing() {
     let lab = Lab::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/clock_step.c");
-    let library = lab.path("clock_step.so");
-    let built = finish(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source));
-    assert!(built.status.success(), "{}", text(&built.stderr));
     let mut nilo = lab.nilo(["run", "-q", "-o", "run.nilo", "--interval", "20ms", "--"]);
-    nilo.arg(c_program("puppet.c")).env("LD_PRELOAD", &library).env("CLOCK_STEP", lab.path("sign"));
+    nilo.arg(c_program("puppet.c"))
+        .env("LD_PRELOAD", c_library("clock_step.c"))
+        .env("CLOCK_STEP", lab.path("sign"));
     let mut puppet = crate::harness::Dialogue::start(&mut nilo);
     crate::watched::number_of(&puppet.line(), "ready");
     wait_for_ticks(&lab.path("run.nilo"), 5);

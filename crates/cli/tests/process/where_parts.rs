@@ -1,10 +1,11 @@
 //! Single lines of the ledger against what the program, the interpreter or the kernel says of them.
 
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::harness::{Dialogue, Lab, py_program, skip, text};
+use crate::harness::{Dialogue, Lab, c_library, py_program, skip, text};
 use crate::heap_target::numpy;
 use crate::heap_torch::python_with_torch;
 use crate::limited::Limited;
@@ -56,9 +57,23 @@ fn what_an_optimizer_keeps_is_told_apart_to_the_byte() {
 #[test]
 fn mappings_of_a_library_have_its_name() {
     let Some(numpy) = numpy() else { return };
+    assert_pool_has_its_name(&numpy, |_| {});
+}
+
+/// An int that was written over half of an old pointer into a library then reads like a pointer to the mapping.
+#[test]
+fn mappings_of_a_library_have_its_name_where_the_lower_half_of_their_address_is_zero() {
+    let Some(numpy) = numpy() else { return };
+    assert_pool_has_its_name(&numpy, |program| {
+        program.env("LD_PRELOAD", c_library("round_mmap.c"));
+    });
+}
+
+fn assert_pool_has_its_name(numpy: &Path, prepare: impl FnOnce(&mut Command)) {
     let lab = Lab::new();
     let mut program = Command::new(python());
     program.arg(py_program("where_pool.py")).env("PYTHONPATH", numpy).env("OPENBLAS_NUM_THREADS", "1");
+    prepare(&mut program);
     let mut target = Dialogue::start(&mut program);
     let told = number_of(&target.line(), "pool");
     assert!(told >= MIB, "{told}");
