@@ -1,4 +1,4 @@
-"""Without `nilo`: nothing happens, nothing is raised, and it costs little."""
+"""Without `nilo`: nothing happens, nothing is raised, and it costs what a call of an empty function costs."""
 import sys
 import threading
 import timeit
@@ -42,12 +42,42 @@ assert nilometer.peak() < before + (60 << 20), "the mark begins anew"
 thread = threading.Thread(target=nilometer.step, args=(1,))
 thread.start()
 thread.join()
-costs = {}
-for call in ("step(3)", "step()", "note('x')", "phase('x')", "is_recorded()"):
-    runs = timeit.repeat("n." + call, globals={"n": nilometer}, number=20000, repeat=7)
-    costs[call] = min(runs) / 20000 * 1e9
-    assert costs[call] < 1000, (call, costs[call])
-runs = timeit.repeat("with n.phase('x'):\n pass", globals={"n": nilometer}, number=20000, repeat=7)
-costs["with phase('x')"] = min(runs) / 20000 * 1e9
-assert costs["with phase('x')"] < 1000, costs
-print("ok", sys.version.split()[0], " ".join("%s %.0f ns" % item for item in costs.items()))
+
+
+class Nothing(object):
+    """The least that a `with` can cost."""
+
+    __slots__ = ()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *problem):
+        return None
+
+
+NOTHING = Nothing()
+
+
+def nothing(text=None):
+    return NOTHING
+
+
+def least_of_both(call, empty, number=4000):
+    """Nanoseconds each, measured in turns: how fast the machine is at that moment is in both."""
+    names = {"n": nilometer, "nothing": nothing}
+    timers = [timeit.Timer(code, globals=names) for code in (call, empty)]
+    rounds = [[timer.timeit(number) for timer in timers] for _ in range(15)]
+    return [min(times) / number * 1e9 for times in zip(*rounds)]
+
+
+pairs = [
+    ("n.%s" % call, "nothing(3)") for call in ("step(3)", "step()", "note('x')", "phase('x')", "is_recorded()")
+]
+pairs.append(("with n.phase('x'):\n pass", "with nothing('x'):\n pass"))
+costs = []
+for call, empty in pairs:
+    ours, least = least_of_both(call, empty)
+    costs.append("%s %.0f ns" % (call.split("\n")[0], ours))
+    assert ours < 3 * least, (call, ours, least)
+print("ok", sys.version.split()[0], ", ".join(costs))

@@ -12,7 +12,7 @@ use nilometer_image::Image;
 use nilometer_native::glibc::{Malloc, State};
 use nilometer_trace::ledger::Line;
 
-use super::claim::Claim;
+use super::claim::{self, Claim};
 use super::count::{self, Counted};
 use super::ground::Ground;
 use super::sight::Vma;
@@ -20,6 +20,7 @@ use super::sight::Vma;
 /// Smaller ones are not worth a search.
 const LARGE: u64 = 1 << 20;
 const PAGE: u64 = 4096;
+const WORD: u64 = 8;
 /// Blocks that may be objects; in larger ones a word is too likely something else.
 const LARGEST_OBJECT: u64 = 4096;
 /// So many of three votes must be for one.
@@ -70,14 +71,20 @@ impl Scene<'_> {
         self.grounds.get(index)?.package.as_deref().filter(|_| vma.start <= address)
     }
 
+    /// Behind a library's variables another mapping may follow at once (an arena of Python's, say), which the kernel joins
+    /// with them: what somebody else claims is none.
     fn variables(&self, search: &mut Search) {
         for (vma, ground) in self.vmas.iter().zip(self.grounds) {
             let Some(package) = ground.package.as_deref().filter(|_| vma.write) else { continue };
             for (start, bytes) in
                 self.image.segments().filter(|(start, _)| (vma.start..vma.end).contains(start))
             {
-                let room = (vma.end - start) as usize;
-                search.words(bytes.get(..room).unwrap_or(bytes), package);
+                let end = vma.end.min(start + bytes.len() as u64);
+                claim::cut(self.claims, start..end, |piece, line| {
+                    let from = (piece.start - start).next_multiple_of(WORD) as usize;
+                    let variables = bytes.get(from..(piece.end - start) as usize);
+                    search.words(variables.filter(|_| line.is_none()).unwrap_or_default(), package);
+                });
             }
         }
     }
@@ -162,7 +169,54 @@ pub(super) fn chunks_by_holder(
 
 #[cfg(test)]
 mod tests {
+    use nilometer_image::Segment;
+    use nilometer_kernel::parse::kind::Kind;
+    use nilometer_kernel::sys::mapped::Mapped;
+
     use super::*;
+
+    const POOL: u64 = 0x7f00_0002_0000;
+
+    fn vma(range: Range<u64>) -> Vma {
+        let (start, end) = (range.start, range.end);
+        Vma {
+            start,
+            end,
+            kind: Kind::Anonymous,
+            write: true,
+            name: Vec::new(),
+            usage: Default::default(),
+            scaled: false,
+        }
+    }
+
+    fn ground(package: Option<&str>) -> Ground {
+        let package = package.map(str::to_owned);
+        Ground { own: Line::OtherMaps, file: Line::OtherMaps, open: true, package }
+    }
+
+    /// One word of a library's, and behind another library's variables as many as there are in an arena.
+    #[test]
+    fn what_somebody_else_claims_is_no_variable() {
+        let words = [POOL, 0, POOL + 8, POOL, POOL + 16].map(u64::to_le_bytes).concat();
+        let segments = vec![Segment::new(0x1000, 0x1008, 0), Segment::new(0x2000, 0x2020, 8)];
+        let mut counted = [Counted::default(), Counted::default(), Counted::default()];
+        counted[2].lines[Line::OtherMaps as usize] = LARGE;
+        let mut scene = Scene {
+            image: &Image::new(Mapped::from(&words[..]), segments, Vec::new()),
+            malloc: None,
+            vmas: &[vma(0x1000..0x1008), vma(0x2000..0x2020), vma(POOL..POOL + LARGE)],
+            grounds: &[ground(Some("numpy")), ground(Some("bz2")), ground(None)],
+            counted: &counted,
+            claims: &[],
+        };
+        assert_eq!(find(&scene)[&POOL], "bz2");
+        // Claims need not begin where a word does.
+        scene.claims = &[Claim { start: 0x2006, end: 0x2020, line: Line::PythonObjects }];
+        assert_eq!(find(&scene)[&POOL], "numpy");
+        scene.claims = &[Claim { start: 0x2004, end: 0x2018, line: Line::PythonObjects }];
+        assert_eq!(find(&scene).get(&POOL), None);
+    }
 
     #[test]
     fn divided_evidence_names_nobody() {

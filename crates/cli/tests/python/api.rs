@@ -17,7 +17,7 @@ fn said(command: &mut Command) -> String {
 }
 
 #[test]
-fn without_nilo_each_python_pays_less_than_a_microsecond() {
+fn without_nilo_each_python_pays_for_an_empty_call() {
     for (_, python) in pythons() {
         let mut command = Command::new(&python);
         command.arg(program("unheard.py")).env("PYTHONPATH", package()).env_remove("NILO_MARKS");
