@@ -158,6 +158,10 @@ impl RunBuilder {
         self.clock.saw(end.at_ns);
         if let Some(rise) = self.processes.end(end) {
             self.peak.end(end.at_ns, rise, self.steps.step());
+            self.steps.ended(end.at_ns, rise);
+        }
+        if self.processes.nobody_lives() {
+            self.steps.nobody_left();
         }
         self.note_target_exit(end);
         if self.processes.tidy() {

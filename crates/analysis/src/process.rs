@@ -125,6 +125,10 @@ impl ProcessTable {
         rise
     }
 
+    pub(crate) fn nobody_lives(&self) -> bool {
+        self.live.is_empty()
+    }
+
     pub(crate) fn last_ended_pid(&self) -> Option<i32> {
         self.ended.last().map(|process| process.pid)
     }

@@ -1,7 +1,8 @@
 //! Steps, phases and notes of the target.
 //!
 //! A step lasts until the next mark of the same process. Its peak is a mark that moved in it, or the highest
-//! sample; a mark that moved between its last tick and the first of the next step is counted to the latter.
+//! sample; a mark that moved between its last tick and the first of the next step is counted to the latter. What a
+//! process tells at its end only, it reached in the step and the phase of its end.
 
 use nilometer_trace::record::{Mark, MarkKind};
 
@@ -10,6 +11,7 @@ use crate::clock::Clock;
 use crate::model;
 use crate::peak::Moment;
 use crate::stats::XY;
+use crate::tracked::Rise;
 use crate::unit::difference;
 
 const STEPS: usize = 9_998;
@@ -19,6 +21,7 @@ const NOTES: usize = 1_000;
 const ROSE: &str = "VmHWM rose in this step";
 const RESET: &str = "VmHWM reset at this step";
 const SAMPLE: &str = "highest sample";
+const ENDED: &str = "a process's mark, told at its end";
 const NOTHING: &str = "no sample in this step: the one before";
 
 #[derive(Debug, Clone, Copy)]
@@ -163,6 +166,24 @@ impl StepTracker {
             step.sample(moment, level);
         }
         self.level = level;
+    }
+
+    /// A process told at its end that it had been higher than its samples, after the last of them.
+    pub(crate) fn ended(&mut self, at_ns: u64, rise: Rise) {
+        let peak = self.level.saturating_add(rise.above()).max(rise.hwm_bytes);
+        let phase = self.phases.items.iter_mut().rev().find(|phase| phase.start_ns <= at_ns);
+        if let Some(phase) = phase.filter(|phase| phase.end_ns.is_none_or(|end_ns| at_ns <= end_ns)) {
+            phase.peak = phase.peak.max(peak);
+        }
+        let step = self.current.as_mut().filter(|step| step.start_ns <= at_ns && step.method != NOTHING);
+        if let Some(step) = step.filter(|step| peak > step.peak) {
+            (step.peak, step.method) = (peak, ENDED);
+        }
+    }
+
+    /// Whoever begins now does not begin where the last one was.
+    pub(crate) fn nobody_left(&mut self) {
+        self.level = 0;
     }
 
     pub(crate) fn finish(mut self, clock: &Clock) -> Steps {

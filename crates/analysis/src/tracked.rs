@@ -160,13 +160,14 @@ impl Tracked {
         }
     }
 
-    /// How far the last mark lies above the last sample, if the end told a new one.
+    /// How far the mark lies above the last sample, if the end (or `wait4`) told a higher one.
     pub(crate) fn end(&mut self, end: &record::ProcessEnd) -> Option<Rise> {
+        let known = self.hwm_bytes;
         self.end_ns = Some(end.at_ns);
         self.waited = end.waited;
-        let rose = kib(end.hwm_kib) > self.hwm_bytes;
         self.mark(end.at_ns, kib(end.hwm_kib));
-        rose.then(|| Rise { rss_bytes: rss_bytes(&self.last), hwm_bytes: self.hwm_bytes, rose })
+        let (hwm_bytes, _) = self.hwm();
+        (hwm_bytes > known).then(|| Rise { rss_bytes: rss_bytes(&self.last), hwm_bytes, rose: true })
     }
 
     pub(crate) fn shares(&mut self, shares: &Shares) {

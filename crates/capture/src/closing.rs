@@ -37,6 +37,7 @@ impl Session {
     /// After one of several runs: what the machine is like now, and what this run left by name.
     pub fn end_repeat(&mut self, run: u64, began_ns: u64, before: &SharedMemory) -> SharedMemory {
         let ended_ns = monotonic_ns();
+        self.recorder.log_changes(); // whoever ended belongs to this run, not to the phase of the next
         self.look_at_system(Phase::During, nanoseconds(self.options.settle));
         let now = SharedMemory::read();
         let remains = before.growth(&now, clock_offset());

@@ -10,8 +10,10 @@ use object::read::elf::{
     FileHeader, ProgramHeader, SectionHeader, SectionTable, Sym, SymbolTable, VersionTable,
 };
 
+use crate::export::Exports;
+
 type Header = FileHeader64<LittleEndian>;
-const LE: LittleEndian = LittleEndian;
+pub(crate) const LE: LittleEndian = LittleEndian;
 
 /// A 64-bit little-endian ELF file.
 #[derive(Debug, Clone, Copy)]
@@ -88,15 +90,20 @@ impl<'a> Elf<'a> {
         found
     }
 
-    /// Exported variables (a class's virtual table is one) whose names are accepted.
-    pub fn variables(&self, accepts: impl Fn(&str) -> bool) -> Vec<(String, u64)> {
-        let dynamic = self.sections().symbols(LE, self.bytes, elf::SHT_DYNSYM).unwrap_or_default();
-        let variables = dynamic.iter().filter(|symbol| symbol.st_type() == elf::STT_OBJECT);
-        let accepted = variables.filter_map(|symbol| {
-            let name = std::str::from_utf8(symbol.name(LE, dynamic.strings()).ok()?).ok()?;
-            accepts(name).then(|| Some((name.to_owned(), address(symbol)?)))?
-        });
-        accepted.collect()
+    /// Exported variables; see [`Exports`].
+    pub fn exports(&self) -> Option<Exports<'a>> {
+        let sections = self.sections();
+        let dynamic = sections.symbols(LE, self.bytes, elf::SHT_DYNSYM).ok()?;
+        let (names_at, names_bytes) = sections.section(dynamic.string_section()).ok()?.file_range(LE)?;
+        let (symbols_at, _) = sections.section(dynamic.section()).ok()?.file_range(LE)?;
+        let names_at = usize::try_from(names_at).ok()?;
+        let names = self.bytes.get(names_at..names_at.checked_add(usize::try_from(names_bytes).ok()?)?)?;
+        Some(Exports {
+            names,
+            names_at,
+            symbols: dynamic.symbols(),
+            symbols_at: usize::try_from(symbols_at).ok()?,
+        })
     }
 
     fn exported(
@@ -137,7 +144,7 @@ fn search(
 }
 
 /// Of something that is defined here and has one address for all threads.
-fn address(symbol: &Sym64<LittleEndian>) -> Option<u64> {
+pub(crate) fn address(symbol: &Sym64<LittleEndian>) -> Option<u64> {
     let is_here = !symbol.is_undefined(LE) && symbol.st_type() != elf::STT_TLS;
     is_here.then(|| symbol.st_value(LE)).filter(|address| *address != 0)
 }

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -131,6 +132,13 @@ impl Backing {
     /// The whole file, if it is still the one that was mapped.
     pub fn bytes(&self) -> Option<&[u8]> {
         self.found().0.as_deref()
+    }
+
+    /// A part of it will not be needed soon.
+    pub fn give_back(&self, part: &Range<usize>) {
+        if let Some(mapped) = &self.found().0 {
+            mapped.give_back(part);
+        }
     }
 
     pub fn is_match(&self) -> &Match {

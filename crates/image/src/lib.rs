@@ -7,6 +7,7 @@
 pub mod core;
 mod elf;
 mod error;
+mod export;
 mod files;
 mod image;
 mod index;

@@ -109,10 +109,12 @@ impl Module {
         elf.symbols(names).into_iter().map(shifted).collect()
     }
 
-    /// Exported variables whose names are accepted, and where they are in the target: all of its names are gone through.
-    pub fn variables(&self, accepts: impl Fn(&str) -> bool) -> Vec<(String, u64)> {
-        let Some((elf, bias)) = self.elf().zip(self.bias()) else { return Vec::new() };
-        let variables = elf.variables(accepts).into_iter();
+    /// Exported variables whose names begin like this and are accepted, and where they are in the target. All of its names
+    /// are gone through, and do not stay in memory.
+    pub fn variables(&self, prefix: &str, accepts: impl Fn(&str) -> bool) -> Vec<(String, u64)> {
+        let exports = self.elf().and_then(|elf| elf.exports());
+        let Some((exports, bias)) = exports.zip(self.bias()) else { return Vec::new() };
+        let variables = exports.variables(prefix, accepts, |part| self.file.give_back(part)).into_iter();
         variables.map(|(name, address)| (name, address.wrapping_add(bias))).collect()
     }
 

@@ -29,6 +29,58 @@ fn a_spike_after_the_last_tick_comes_from_wait4() {
     assert!((peak.at_s - 0.09).abs() < 1e-9);
 }
 
+/// Runs one after the other, each a phase; what they were at their ends they told by `wait4`.
+#[test]
+fn each_of_several_runs_has_the_peak_of_its_own_process() {
+    let mut stream = Stream::new();
+    let phase = |number: u32| MarkKind::Phase(format!("run {number}"));
+    for (number, told) in [(0, 50), (1, 30), (2, 40)] {
+        let begin = i64::from(number) * 300;
+        stream.mark(begin, None, phase(number + 1));
+        stream = stream.process(number, None, "main", begin);
+        if number < 2 {
+            stream.tick(begin + 1, Some((20, 20)), vec![sample(number, 20, 21)]);
+        } // the last one is over before it is sampled
+        stream.end_process(begin + 200, number, 21, Some(waited(told)));
+        stream.tick(begin + 250, None, Vec::new());
+    }
+    let run = stream.exited(900);
+    let peaks: Vec<u64> = run.phases.iter().map(|phase| phase.peak_bytes / MIB).collect();
+    assert_eq!(peaks, [50, 30, 40]);
+}
+
+/// Recordings of before: who ended was stored behind the mark of the next run.
+#[test]
+fn an_end_that_is_told_late_belongs_to_the_run_that_it_ended() {
+    let mut stream = Stream::new();
+    stream.mark(0, None, MarkKind::Phase("run 1".into()));
+    let mut stream = stream.process(0, None, "main", 0);
+    stream.single(1, 20, 21);
+    stream.mark(300, None, MarkKind::Phase("run 2".into()));
+    stream.end_process(200, 0, 21, Some(waited(50)));
+    let run = stream.exited(600);
+    assert_eq!(run.phases[0].peak_bytes / MIB, 50);
+    assert!(run.phases[1].peak_bytes / MIB <= 20, "{:?}", run.phases[1]);
+}
+
+#[test]
+fn what_a_process_tells_at_its_end_counts_beside_who_lives_on_and_in_its_last_step() {
+    let mut stream = Stream::new().process(0, None, "main", 0).process(1, Some(0), "worker", 0);
+    stream.mark(0, None, MarkKind::Phase("training".into()));
+    for (ms, number) in [(10, 1), (110, 2)] {
+        stream.step(ms, number);
+        stream.tick(ms + 10, Some((70, 70)), vec![sample(0, 50, 50), sample(1, 20, 20)]);
+    }
+    stream.end_process(190, 1, 60, None);
+    stream.tick(200, Some((50, 50)), vec![sample(0, 50, 50)]);
+    let run = stream.exited(300);
+    assert_eq!(run.phases[0].peak_bytes / MIB, 110);
+    let peaks: Vec<u64> = run.steps.iter().map(|step| step.peak_bytes / MIB).collect();
+    assert_eq!(peaks, [70, 110]);
+    assert_eq!(run.steps[1].peak_method, "a process's mark, told at its end");
+    assert_eq!(run.steps[1].end_bytes / MIB, 50);
+}
+
 /// The peak of a process that had 1 MiB at its only sample, by the mark of its end and the launcher's at its start.
 fn peak_by_marks(maxrss: u64, launcher: u64) -> (u64, u64, String) {
     let mut stream = Stream::new().process(0, None, "main", 0);

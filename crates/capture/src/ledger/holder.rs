@@ -171,6 +171,7 @@ pub(super) fn chunks_by_holder(
 mod tests {
     use nilometer_image::Segment;
     use nilometer_kernel::parse::kind::Kind;
+    use nilometer_kernel::parse::smaps::Usage;
     use nilometer_kernel::sys::mapped::Mapped;
 
     use super::*;
@@ -185,7 +186,7 @@ mod tests {
             kind: Kind::Anonymous,
             write: true,
             name: Vec::new(),
-            usage: Default::default(),
+            usage: Usage::default(),
             scaled: false,
         }
     }

@@ -21,6 +21,27 @@ fn each_run_is_a_phase_with_its_own_peak() {
     }
 }
 
+/// Runs of various sizes, each of which is sampled at its beginning only: what it had, it tells itself at its end.
+#[test]
+fn short_runs_have_the_peaks_that_they_know_of_themselves() {
+    let lab = Lab::new();
+    let script = "import os, resource
+runs = os.open('runs', os.O_CREAT | os.O_RDWR | os.O_APPEND)
+mib = [60, 30, 45][len(os.read(runs, 999).splitlines())]
+data = b'x' * (mib << 20)
+os.write(runs, b'%d\\n' % resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)";
+    let run = lab.run(&["-q", "--repeat", "3", "--interval", "10s"], &["python3", "-c", script]);
+    assert_eq!(run.code(), Some(0));
+    let told = std::fs::read_to_string(lab.path("runs")).expect("runs");
+    let truths: Vec<u64> = told.lines().map(|line| line.parse().expect("kilobytes")).collect();
+    let phases = run.report["phases"].as_array().expect("phases");
+    assert_eq!((truths.len(), phases.len()), (3, 3));
+    for (phase, truth) in phases.iter().zip(truths) {
+        let peak = phase["peak_bytes"].as_u64().expect("a peak") >> 10;
+        assert!(peak.abs_diff(truth) < 1024, "{phase}: {truth} kB");
+    }
+}
+
 #[test]
 fn the_exit_code_is_that_of_the_first_failure_and_all_runs_happen() {
     let lab = Lab::new();

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
@@ -15,6 +15,8 @@ pub struct Mapped {
     /// Dangling when `length` is 0.
     start: NonNull<u8>,
     length: usize,
+    /// Never written to: its pages are the file's.
+    is_file: bool,
 }
 
 /// Zeroed memory of our own whose pages are already there: writing to it faults no more.
@@ -33,12 +35,26 @@ impl Mapped {
     /// A whole file, read-only. Whoever truncates it while we read ends us with SIGBUS, as with any mapped file.
     pub fn file(file: &File) -> io::Result<Self> {
         let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-        Self::map(length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd())
+        let mut mapped = Self::map(length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd())?;
+        mapped.is_file = true;
+        Ok(mapped)
+    }
+
+    /// The whole pages of a part that nobody needs soon are ours no more; whoever reads them again has them from the file
+    /// again. What is of no file stays.
+    pub fn give_back(&self, part: &Range<usize>) {
+        let page = super::limits::page_bytes() as usize;
+        let (first, end) = (part.start.next_multiple_of(page), part.end.min(self.length) / page * page);
+        if self.is_file && first < end {
+            // SAFETY: the range lies in this mapping, which nobody can write to (`PROT_READ`): pages that are dropped read
+            // the same when the kernel brings them back.
+            unsafe { libc::madvise(self.start.as_ptr().add(first).cast(), end - first, libc::MADV_DONTNEED) };
+        }
     }
 
     fn map(length: usize, protection: i32, flags: i32, descriptor: i32) -> io::Result<Self> {
         if length == 0 {
-            return Ok(Self { start: NonNull::dangling(), length });
+            return Ok(Self { start: NonNull::dangling(), length, is_file: false });
         }
         // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing that exists.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, descriptor, 0) };
@@ -46,7 +62,7 @@ impl Mapped {
             return Err(super::last_error());
         }
         NonNull::new(start.cast())
-            .map(|start| Self { start, length })
+            .map(|start| Self { start, length, is_file: false })
             .ok_or_else(|| io::Error::other("mapped at 0"))
     }
 }
@@ -98,7 +114,7 @@ impl From<&[u8]> for Mapped {
     /// A copy; an empty mapping where memory is refused.
     fn from(bytes: &[u8]) -> Self {
         let Ok(mut populated) = Populated::new(bytes.len(), 1) else {
-            return Self { start: NonNull::dangling(), length: 0 };
+            return Self { start: NonNull::dangling(), length: 0, is_file: false };
         };
         populated.copy_from_slice(bytes);
         populated.freeze()
@@ -141,6 +157,8 @@ impl Drop for Mapped {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     #[test]
@@ -149,6 +167,33 @@ mod tests {
         assert!(Mapped::from(&b""[..]).is_empty());
         let own = File::open("/proc/self/exe").unwrap();
         assert_eq!(&Mapped::file(&own).unwrap()[1..4], b"ELF");
+    }
+
+    /// How many bytes of it are in our memory.
+    fn resident_bytes(mapped: &Mapped) -> u64 {
+        let start = mapped.as_ptr() as u64;
+        let mut runs = Vec::new();
+        let own = super::super::pagemap::Pagemap::open(std::process::id() as i32).unwrap();
+        own.read_runs(start..start + mapped.len() as u64, &mut runs).unwrap();
+        runs.iter().map(|run| run.end - run.start).sum()
+    }
+
+    #[test]
+    fn pages_of_a_file_are_given_back_and_come_again() {
+        let bytes: Vec<u8> = (0..64 << 10).map(|at: usize| (at >> 8) as u8).collect();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        let mapped = Mapped::file(&file).unwrap();
+        assert_eq!(*mapped, *bytes);
+        assert_eq!(resident_bytes(&mapped), 64 << 10);
+        mapped.give_back(&(100..30_000));
+        assert_eq!(resident_bytes(&mapped), (64 - 24) << 10, "whole pages only");
+        mapped.give_back(&(0..usize::MAX));
+        assert_eq!(resident_bytes(&mapped), 0);
+        assert_eq!(*mapped, *bytes);
+        let copy = Mapped::from(&bytes[..]);
+        copy.give_back(&(0..bytes.len()));
+        assert_eq!(*copy, *bytes, "what is of no file stays");
     }
 
     #[test]

@@ -62,9 +62,12 @@ pub fn survey(peek: &Peek, known: &[Range<u64>], visitor: &mut dyn Visitor) -> R
     let mut bytes = Vec::new();
     let mut places = writable_files(peek.mappings()).into_iter();
     let found = places.find_map(|place| {
-        read_place(peek, &place, &mut bytes);
-        let runs = Runs::beside(place.start, &bytes, peek);
-        let located = in_data(&runs, std::slice::from_ref(&place))?;
+        let located = windows(&place).find_map(|window| {
+            read_place(peek, &window, &mut bytes);
+            // An arena that reaches out of the window is read beyond it.
+            in_data(&Runs::beside(window.start, &bytes, peek), std::slice::from_ref(&window))
+        })?;
+        read_place(peek, &place, &mut bytes); // the parameters may be anywhere in it
         Some((place, located))
     });
     let (place, located) = match found {
@@ -74,6 +77,12 @@ pub fn survey(peek: &Peek, known: &[Range<u64>], visitor: &mut dyn Visitor) -> R
     let runs = Runs::beside(place.start, if place.is_empty() { &[] } else { &bytes }, peek);
     let walker = Walker { peek, runs: &runs, window: Window::new(peek), visitor, sums: Survey::default() };
     Ok(walker.all(&located, &place, known))
+}
+
+/// Libraries have megabytes of variables, and mostly the first place has the arena: they are not worth keeping.
+fn windows(place: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+    let end = place.end;
+    (place.start..end).step_by(WINDOW as usize).map(move |start| start..end.min(start + WINDOW))
 }
 
 fn read_place(peek: &Peek, place: &Range<u64>, bytes: &mut Vec<u8>) {

@@ -9,6 +9,8 @@ use super::scan::Needles;
 
 /// From a table's symbol to what objects point at.
 const FIRST_FUNCTION: u64 = 16;
+/// How the names of virtual tables of classes in a namespace begin.
+const PREFIX: &str = "_ZTVN";
 /// The class that the others are derived from.
 const PLAIN: &str = "_ZTVN3c1010TensorImplE";
 
@@ -29,7 +31,7 @@ impl Vtables {
     pub fn of(modules: &Modules) -> Option<Self> {
         let libraries = modules.find_all(is_of_torch);
         let exports: Vec<(String, u64)> =
-            libraries.flat_map(|module| module.variables(|name| class_of(name).is_some())).collect();
+            libraries.flat_map(|module| module.variables(PREFIX, |name| class_of(name).is_some())).collect();
         let of = |accepts: &dyn Fn(&str) -> bool| {
             let tables = exports.iter().filter(|(name, _)| accepts(name));
             Needles::new(tables.map(|(_, table)| table.wrapping_add(FIRST_FUNCTION)).collect())
@@ -60,7 +62,7 @@ fn is_of_torch(name: &str) -> bool {
 
 /// By the mangled name of a virtual table.
 fn class_of(symbol: &str) -> Option<Class> {
-    let class = symbol.strip_prefix("_ZTVN")?;
+    let class = symbol.strip_prefix(PREFIX)?;
     let ends = |name: &str| class.strip_suffix('E').is_some_and(|class| class.ends_with(name));
     // `OpaqueTensorImpl<…>` and the like.
     let is_template =
