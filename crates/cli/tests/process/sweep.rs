@@ -147,11 +147,12 @@ fn coefficient(document: &Value, metric: &str, term: &str) -> f64 {
 fn the_working_set_of_each_point_is_what_it_touches() {
     let lab = Lab::new();
     let program = py_program("touch.py");
-    let options = ["--set", "batch=16,32,64", "--wss=150ms"];
+    let options = ["--set", "batch=32,64,128", "--wss=150ms"];
     let (output, document) = sweep(&lab, &options, &[&python(), &program, "{batch}", "4"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     validate(nilometer_report::sweep::SCHEMA, &document);
-    // One MiB is touched for each unit of batch; the 60 MiB that nobody touches are in the peak only.
+    // One MiB is touched for each unit of batch; the 60 MiB that nobody touches are in the peak only. Python itself touches
+    // 1 to 2 MiB, which a law without a constant term has in its coefficient.
     let per_batch = coefficient(&document, "wss", "batch");
     assert!((per_batch / MIB - 1.0).abs() < 0.05, "{per_batch}");
     for point in document["points"].as_array().expect("points") {
@@ -164,7 +165,7 @@ fn the_working_set_of_each_point_is_what_it_touches() {
     let screen = text(&screen.stdout);
     assert!(screen.contains(" wss ") && screen.contains("law      wss = "), "{screen}");
     // Each run shows its windows again.
-    let pages = finish(&mut lab.nilo(["pages", "touch.sweep/003.batch=64.r1", "--json"]));
+    let pages = finish(&mut lab.nilo(["pages", "touch.sweep/003.batch=128.r1", "--json"]));
     let pages: Value = serde_json::from_slice(&pages.stdout).expect("JSON");
     assert_eq!((&pages["backend"], &pages["injects"]), (&"mappings".into(), &Value::Null));
     assert!(pages["windows"].as_array().is_some_and(|windows| windows.len() >= 5), "{pages:#}");

@@ -99,10 +99,10 @@ impl<'a> Meanings<'a> {
             meaning.layer = meaning.layer.take().or_else(|| named.layer.clone());
             imports |= named.role == Some(Role::Import);
         }
-        // What a package does while it is imported is importing; a training may be started by an import, too.
-        if imports && meaning.role.is_some_and(|role| role as usize >= Role::PHASES) {
-            meaning.role = Some(Role::Import);
-        }
+        // What a package does while it is imported is importing; a training may be started by an import, too. The buffers of
+        // a library of kernels are workspace whenever they are taken: which product needs them first is the processor's choice.
+        let is_of_import = |role: Role| imports && role as usize >= Role::PHASES && role != Role::Workspace;
+        meaning.role = meaning.role.map(|role| if is_of_import(role) { Role::Import } else { role });
     }
 
     fn python(&mut self, code: u32) -> &Named {

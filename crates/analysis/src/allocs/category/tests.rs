@@ -7,11 +7,14 @@ const TORCH: &str = "/v/site-packages/torch";
 /// The native stack that ends in a tensor's memory, and one that does not.
 const TENSOR: u32 = special::FIRST;
 const PLAIN: u32 = special::FIRST + 1;
+/// One that ends in what a library of kernels keeps for itself.
+const KERNELS: u32 = special::FIRST + 2;
 
 fn symbols() -> Symbols {
     let mut names = SymbolsBuilder::default();
     names.library("/lib/libc10.so", &[], State::Read);
-    for (address, function) in [(1, "_ZN3c109alloc_cpuEm"), (2, "_ZN3c1010TensorImplC1Ev")] {
+    let functions = [(1, "_ZN3c109alloc_cpuEm"), (2, "_ZN3c1010TensorImplC1Ev"), (3, "blas_memory_alloc")];
+    for (address, function) in functions {
         let function = names.name(function);
         names.address(address, &[Place { function, ..Place::default() }]);
     }
@@ -23,7 +26,7 @@ fn recording(sites: &[(&str, &str, u32, u64, u64)]) -> Recording {
     let native = |address| Node { frame: Frame::Native { module: Some(0), address }, parent: special::NONE };
     let mut it = Recording {
         modules: vec![Module { path: "/lib/libc10.so".into(), ..Module::default() }],
-        nodes: vec![native(1), native(2)],
+        nodes: vec![native(1), native(2), native(3)],
         processes: vec![nilometer_trace::allocs::Process::default()],
         ..Recording::default()
     };
@@ -89,6 +92,21 @@ fn tensors_have_the_category_of_their_phase_and_all_adds_up() {
         Some("sizes are those of parameters, 2 for each")
     );
     assert_eq!(of(&all, "data").confidence, Confidence::Low);
+}
+
+/// Whether numpy's own import computes a product that needs them depends on the processor.
+#[test]
+fn buffers_of_a_library_of_kernels_are_workspace_whoever_takes_them_first() {
+    let import = "_call_with_frames_removed";
+    let mut recording = recording(&[
+        ("importlib", import, KERNELS, 32, 0),
+        ("importlib", import, PLAIN, 9, 0),
+        ("../../train.py", "main", KERNELS, 64, 0),
+    ]);
+    recording.codes[..2].iter_mut().for_each(|code| code.file = "<frozen importlib._bootstrap>".into());
+    let all = build(&recording, &symbols(), &FrameRules::built_in().unwrap());
+    let peaks = ["workspace", "code and import"].map(|name| of(&all, name).peak_bytes);
+    assert_eq!(peaks, [96, 9]);
 }
 
 #[test]
