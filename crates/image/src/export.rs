@@ -14,7 +14,7 @@ use object::read::elf::Sym as _;
 use crate::elf::{LE, address};
 
 /// So much is read before it is said to be passed.
-const PIECE_BYTES: usize = 1 << 20;
+const PIECE_BYTES: usize = 256 << 10;
 
 /// Names and symbols of the dynamic linker, and where in the file they stand.
 #[derive(Debug, Clone, Copy)]

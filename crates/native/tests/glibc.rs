@@ -8,8 +8,9 @@ mod shape;
 use std::process::Command;
 
 use libc::Libc;
-use nilometer_image::live::Mode;
-use nilometer_native::glibc::{Doubt, Malloc};
+use nilometer_image::live::{Mode, Peek};
+use nilometer_native::glibc::{Doubt, Malloc, State, Visitor, survey};
+use process::{Ready, compile};
 use shape::Shape;
 
 macro_rules! shapes {
@@ -153,5 +154,25 @@ fn a_core_says_the_same() {
         shape.check_arenas(&malloc);
         shape.check_blocks(&malloc);
         std::fs::remove_file(path).unwrap();
+    }
+}
+
+struct Nobody;
+
+impl Visitor for Nobody {
+    fn stretch(&mut self, _: State, _: std::ops::Range<u64>) {}
+    fn trimmable(&mut self, _: std::ops::Range<u64>) {}
+}
+
+/// A bin and the chunks in it are read one after the other, and malloc goes on meanwhile.
+#[test]
+fn the_arena_of_a_program_that_never_rests_is_found_at_each_look() {
+    let program = compile("restless", "restless.c", &["-lpthread"]);
+    let ready = Ready::start(&mut Command::new(program));
+    for _ in 0..40 {
+        let told = survey(&Peek::open(ready.pid()).unwrap(), &[], &mut Nobody).unwrap();
+        assert!(told.arenas == 1 && told.in_use_bytes > 1 << 20, "{told:?}");
+        let (capture, modules) = ready.capture_by(Mode::Off);
+        assert!(Malloc::read(&capture.image, &modules).is_ok());
     }
 }

@@ -19,7 +19,7 @@ use crate::{Error, Memory, Modules};
 const PAGE_BYTES: u64 = 4096;
 /// Pages that are remembered: a reading leads to one near it or to one of a few that all lead to. Of a thousand types, whose
 /// pages nobody needs again, more would be kept than all else that a run's ledger needs.
-const MOST_PAGES: usize = 512;
+const MOST_PAGES: usize = 256;
 
 /// Larger readings are not kept.
 const LARGE: usize = 4 * PAGE_BYTES as usize;

@@ -31,6 +31,9 @@ const BINS_AT: [u64; 3] = [112, 24, 104];
 const FASTBINS: u64 = 10;
 /// Bins that may be in the middle of a change when the process was stopped.
 const BINS_IN_DOUBT: usize = 2;
+/// Where it ran on between the reading of a bin and that of its chunks, most may have changed: all are lists still, so
+/// many of them whole, and a ring leads back to the arena.
+const WHOLE_BINS: usize = 8;
 const MOST_ARENAS: usize = 65_536;
 /// Heaps are aligned to it.
 const HEAP_SIZE: u64 = 64 << 20;
@@ -132,8 +135,10 @@ fn is_address(word: u64) -> bool {
 }
 
 fn has_bins(runs: &Runs<'_>, first: u64) -> bool {
-    let bad = (0..BINS).filter(|i| !is_bin(runs, first + 16 * i)).count();
-    bad <= BINS_IN_DOUBT
+    let heads = || (0..BINS).map(|i| first + 16 * i);
+    let whole = heads().filter(|head| is_bin(runs, *head)).count();
+    let most = BINS as usize - BINS_IN_DOUBT;
+    whole >= most || whole >= WHOLE_BINS && heads().filter(|head| is_list(runs, *head)).count() >= most
 }
 
 /// A list head: what it points at points back.
@@ -144,6 +149,13 @@ fn is_bin(runs: &Runs<'_>, links: u64) -> bool {
         chunk == own || (is_address(chunk) && runs.word(chunk + link).is_some_and(|word| word == own))
     };
     linked(forward, 24) && linked(back, 16)
+}
+
+/// It may be one of a moment: empty, or with chunks at both ends.
+fn is_list(runs: &Runs<'_>, links: u64) -> bool {
+    let own = links - 16;
+    let ends = [links, links + 8].map(|link| runs.word(link).unwrap_or(0));
+    ends.iter().all(|end| is_address(*end)) && (ends[0] == own) == (ends[1] == own)
 }
 
 impl Layout {
