@@ -64,7 +64,7 @@ fn debian_unstable() {
 /// Its libc is inside: no library to look for.
 #[test]
 fn a_static_program() {
-    let program = process::compile("static", "shapes.c", &["-static", "-lpthread"]);
+    let program = compile("static", "shapes.c", &["-static", "-lpthread"]);
     for shape in ["single", "threads", "mapped", "pieces"] {
         Shape::start(Command::new(&program).arg(shape)).check();
     }

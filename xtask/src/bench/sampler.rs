@@ -4,6 +4,7 @@
 //! settling time passes, and only then the window opens. So no start-up is in any figure, and the method
 //! is the same for every sampler.
 
+mod beside;
 mod page;
 mod reading;
 mod tool;
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 
 use super::bar::{self, Bar};
 use super::{machine, write_folder};
+use beside::Beside;
 use reading::Reading;
 use tool::Tool;
 use workshop::Workshop;
@@ -101,12 +103,18 @@ pub fn run(options: &Options) -> Result<bool> {
     let (plan, trees) = plan_of(options.quick)?;
     let workshop = Workshop::open(&tools)?;
     let cells = cells_of(&trees, &tools);
+    let beside = if options.only.is_empty() { beside::measure(&workshop)? } else { Vec::new() };
     let readings = measure_rounds(&workshop, &cells, plan)?;
     let best = reading::best_of(&readings);
-    let bars = verdict::bars(&best);
-    let page = page::render(&page::Facts::read(&workshop, options, plan)?, &best, &bars);
+    let bars = verdict::bars(&best, &beside);
+    let page = page::render(&page::Facts::read(&workshop, options, plan)?, &best, &beside, &bars);
     println!("\n{page}");
-    write_folder(options.out.clone(), "sampler", &page, &to_json(&workshop, plan, &readings, &bars)?)?;
+    write_folder(
+        options.out.clone(),
+        "sampler",
+        &page,
+        &to_json(&workshop, plan, &readings, &beside, &bars)?,
+    )?;
     Ok(bar::all_hold(&bars))
 }
 
@@ -157,7 +165,13 @@ fn measure_rounds(workshop: &Workshop, cells: &[Cell], plan: Plan) -> Result<Vec
     Ok(readings)
 }
 
-fn to_json(workshop: &Workshop, plan: Plan, readings: &[Reading], bars: &[Bar]) -> Result<Value> {
+fn to_json(
+    workshop: &Workshop,
+    plan: Plan,
+    readings: &[Reading],
+    beside: &[Beside],
+    bars: &[Bar],
+) -> Result<Value> {
     Ok(json!({
         "date": machine::read_date()?,
         "machine": machine::read_machine()?,
@@ -166,6 +180,7 @@ fn to_json(workshop: &Workshop, plan: Plan, readings: &[Reading], bars: &[Bar]) 
         "settle_s": plan.settle.as_secs_f64(),
         "rounds": plan.rounds,
         "readings": readings.iter().map(Reading::to_json).collect::<Vec<_>>(),
+        "beside": beside.iter().map(Beside::to_json).collect::<Vec<_>>(),
         "bars": bars.iter().map(Bar::to_json).collect::<Vec<_>>(),
     }))
 }

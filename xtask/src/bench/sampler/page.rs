@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use super::beside::{self, Beside};
 use super::reading::Reading;
 use super::tool::Tool;
 use super::workshop::Workshop;
@@ -43,11 +44,12 @@ impl Facts {
     }
 }
 
-pub fn render(facts: &Facts, best: &[Reading], bars: &[Bar]) -> String {
+pub fn render(facts: &Facts, best: &[Reading], beside: &[Beside], bars: &[Bar]) -> String {
     let parts = [
         render_head(facts),
         format!("## Bars\n\n{}", render_bars(bars)),
         format!("## Readings\n\n{}", render_table(best)),
+        beside::render(beside),
         render_cross_check(best),
         format!("## Commands\n\n```\n{}```\n", render_commands(best)),
     ];

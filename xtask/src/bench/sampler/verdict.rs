@@ -1,5 +1,6 @@
 //! The bars that the readings are held against.
 
+use super::beside::Beside;
 use super::reading::Reading;
 use super::tool::Tool;
 use super::{INHABITED, LARGE, MANY, ONE, SMALL, Tree};
@@ -34,7 +35,7 @@ const RIVALS: &[Rival] = &[
 ];
 
 /// All bars; those without readings are kept and say so.
-pub fn bars(best: &[Reading]) -> Vec<Bar> {
+pub fn bars(best: &[Reading], beside: &[Beside]) -> Vec<Bar> {
     let mut bars = vec![core_bar(best, 100, 0.4), core_bar(best, 10, 3.0)];
     for rival in RIVALS {
         for tool in [Tool::NiloFast, Tool::Nilo] {
@@ -43,6 +44,7 @@ pub fn bars(best: &[Reading]) -> Vec<Bar> {
     }
     bars.extend([100, 10].map(|interval_ms| floor_bar(best, interval_ms)));
     bars.push(peak_bar(best));
+    bars.push(beside_bar(beside));
     bars.extend([100, 10].map(|interval_ms| linear_bar(best, interval_ms)));
     bars.extend([100, 10].map(|interval_ms| size_bar(best, interval_ms)));
     bars
@@ -104,6 +106,15 @@ fn peak_bar(best: &[Reading]) -> Bar {
     }
 }
 
+fn beside_bar(beside: &[Beside]) -> Bar {
+    Bar {
+        what: "own peak RSS, worst of all trainings".to_owned(),
+        measured: beside.iter().map(Beside::own_mb).reduce(f64::max),
+        limit: Limit::AtMost(12.0),
+        unit: " MB",
+    }
+}
+
 /// One process carries the fixed cost of a tick, so the dearest share allowed is that of ten or of one.
 fn linear_bar(best: &[Reading], interval_ms: u64) -> Bar {
     let cost = |tree| us_per_sample(best, tree, Tool::NiloFast, interval_ms);
@@ -135,7 +146,7 @@ mod tests {
 
     #[test]
     fn without_readings_nothing_is_judged() {
-        assert!(bars(&[]).iter().all(|bar| bar.holds().is_none()));
+        assert!(bars(&[], &[]).iter().all(|bar| bar.holds().is_none()));
     }
 
     #[test]

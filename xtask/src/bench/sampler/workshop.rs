@@ -61,6 +61,10 @@ impl Workshop {
         Ok(workshop)
     }
 
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     pub fn venv_program(&self, name: &str) -> PathBuf {
         self.venv.join("bin").join(name)
     }
