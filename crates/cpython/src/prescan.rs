@@ -33,7 +33,7 @@ const NUMPY: &str = "_multiarray_umath";
 const LOOKS: u64 = 4;
 const MOST_LOOKS: usize = 1 << 20;
 /// Pools are read in portions, and no more of them than this.
-const PORTION: usize = 1 << 20;
+const PORTION: usize = 256 << 10;
 const MOST_BYTES: usize = 512 << 20;
 
 /// Page-aligned insides of large buffers that hold no references. A read of the shapes takes a while in which the

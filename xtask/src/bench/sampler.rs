@@ -78,9 +78,15 @@ pub struct Plan {
     pub settle: Duration,
     pub window: Duration,
     pub rounds: usize,
+    /// Of the trees on which most is compared.
+    pub most_rounds: usize,
 }
 
 impl Plan {
+    pub fn has(&self, cell: Cell, round: usize) -> bool {
+        round <= if matches!(cell.tree, SMALL | LARGE) { self.most_rounds } else { self.rounds }
+    }
+
     /// Where tools are compared, not shorter than the paces of their readings, so that these are in it: `nilo` reads command
     /// lines, and PSS of a process that is as it was, every 30 s, and looks at all processes every 15 s.
     pub fn window_of(&self, cell: Cell) -> Duration {
@@ -106,7 +112,7 @@ pub fn run(options: &Options) -> Result<bool> {
     let beside = if options.only.is_empty() { beside::measure(&workshop)? } else { Vec::new() };
     let readings = measure_rounds(&workshop, &cells, plan)?;
     let best = reading::best_of(&readings);
-    let bars = verdict::bars(&best, &beside);
+    let bars = verdict::bars(&readings, &beside);
     let page = page::render(&page::Facts::read(&workshop, options, plan)?, &best, &beside, &bars);
     println!("\n{page}");
     write_folder(
@@ -121,10 +127,16 @@ pub fn run(options: &Options) -> Result<bool> {
 /// Trees that do not fit into memory are left out, and that is said.
 fn plan_of(quick: bool) -> Result<(Plan, Vec<Tree>)> {
     if quick {
-        let plan = Plan { settle: Duration::from_millis(500), window: Duration::from_secs(3), rounds: 1 };
+        let plan = Plan {
+            settle: Duration::from_millis(500),
+            window: Duration::from_secs(3),
+            rounds: 1,
+            most_rounds: 1,
+        };
         return Ok((plan, TREES[..2].to_vec()));
     }
-    let plan = Plan { settle: Duration::from_secs(1), window: Duration::from_secs(10), rounds: 2 };
+    let plan =
+        Plan { settle: Duration::from_secs(1), window: Duration::from_secs(10), rounds: 2, most_rounds: 4 };
     let available_mib = machine::read_available_bytes()? >> 20;
     let (fit, too_large): (Vec<Tree>, Vec<Tree>) =
         TREES.iter().partition(|tree| tree.processes * tree.mib_each * 5 / 4 < available_mib);
@@ -155,8 +167,8 @@ fn cells_of(trees: &[Tree], tools: &[Tool]) -> Vec<Cell> {
 /// Interleaved: a slow minute of the machine hits every sampler once, not one sampler in all its rounds.
 fn measure_rounds(workshop: &Workshop, cells: &[Cell], plan: Plan) -> Result<Vec<Reading>> {
     let mut readings = Vec::new();
-    for round in 1..=plan.rounds {
-        for &cell in cells {
+    for round in 1..=plan.most_rounds {
+        for &cell in cells.iter().filter(|cell| plan.has(**cell, round)) {
             let reading = workshop.measure(cell, plan, round)?;
             println!("round {round}: {}", reading.summary());
             readings.push(reading);
@@ -179,6 +191,7 @@ fn to_json(
         "window_s": plan.window.as_secs_f64(),
         "settle_s": plan.settle.as_secs_f64(),
         "rounds": plan.rounds,
+        "most_rounds": plan.most_rounds,
         "readings": readings.iter().map(Reading::to_json).collect::<Vec<_>>(),
         "beside": beside.iter().map(Beside::to_json).collect::<Vec<_>>(),
         "bars": bars.iter().map(Bar::to_json).collect::<Vec<_>>(),

@@ -57,7 +57,7 @@ pub fn render(facts: &Facts, best: &[Reading], beside: &[Beside], bars: &[Bar]) 
 }
 
 fn render_head(facts: &Facts) -> String {
-    let Plan { settle, window, rounds } = facts.plan;
+    let Plan { settle, window, rounds, most_rounds } = facts.plan;
     let warning =
         if facts.quick { "**A quick run: it shows that the bench works, no more.**\n\n" } else { "" };
     format!(
@@ -66,7 +66,8 @@ fn render_head(facts: &Facts) -> String {
          Every sampler starts the same tree of idle processes that change 64 KiB every 93 ms. When all are up, \
          {} s pass; then a window of {} s (three times as long for `nilo` on ten small processes, so that all but the mappings of \
          processes that stay as they were, read every 120 s, is in it) is measured, so no start-up is in any figure. {rounds} interleaved \
-         round(s); each row is the round with the least CPU per process-sample, its RSS the worst of all rounds. CPU is that \
+         round(s), {most_rounds} of the trees of ten processes alone; each row is the round with the least CPU per process-sample, its RSS the worst of all rounds. \
+         A bar that compares two of them compares within each round, and is the middle of the rounds: with the machine's caches all costs change by a factor within minutes. CPU is that \
          of the sampler process alone (all its threads, `/proc/PID/task/*/schedstat`). A process-sample is one reading of \
          one process; psrecord keeps only the tree's sum, plain mprof looks at the command alone, mprof -C reads children twice for sum and series. `floor` is no \
          sampler: it asks the kernel what a fast tick of `nilo` asks, and does nothing with the answers. *Beside 200*: as many \
