@@ -21,6 +21,9 @@ use crate::ledger::{self, LedgerOptions};
 const GROWTH_KIB: u64 = 64 << 10;
 /// … and by this share.
 const GROWTH_SHARE: f64 = 0.1;
+/// A small one that grows slowly: by this share, no more often than this. So the last of them shows most of a peak.
+const SLOW_GROWTH_SHARE: f64 = 0.25;
+const SLOW_GROWTH_NS: u64 = 1_000_000_000;
 /// Where nothing grows: no more often than this, and than a part of the run's age.
 const STALE_NS: u64 = 30_000_000_000;
 const STALE_SHARE: u64 = 4;
@@ -212,11 +215,15 @@ impl LedgerWatch {
         if last.refused && since_ns < REFUSED_NS {
             return false;
         }
-        let grown = candidate.rss_kib >= last.rss_kib + GROWTH_KIB
-            && candidate.rss_kib as f64 >= last.rss_kib as f64 * (1.0 + GROWTH_SHARE);
+        let by_share = |share| candidate.rss_kib as f64 >= last.rss_kib as f64 * (1.0 + share);
+        let grown = candidate.rss_kib >= last.rss_kib + GROWTH_KIB && by_share(GROWTH_SHARE);
+        let grown_slowly = self.ledgers == Ledgers::Estimated
+            && last.rss_kib >= GROWTH_KIB
+            && since_ns >= SLOW_GROWTH_NS
+            && by_share(SLOW_GROWTH_SHARE);
         let age_ns = now_ns.saturating_sub(self.started_ns);
         let stale = last.rss_kib > 0 && since_ns >= STALE_NS.max(age_ns / STALE_SHARE);
-        if !grown && !stale {
+        if !grown && !grown_slowly && !stale {
             return false;
         }
         let cost_ns = estimate_ns(candidate, last);
@@ -312,10 +319,20 @@ mod tests {
     fn growth_by_a_tenth_and_by_64_mib_is_due() {
         assert!(!watch(Ledgers::Estimated).is_due(candidate(63), S));
         assert!(watch(Ledgers::Estimated).is_due(candidate(64), S));
-        assert!(!with_last(100, S).is_due(candidate(163), 2 * S));
-        assert!(with_last(100, S).is_due(candidate(164), 2 * S));
+        assert!(!with_last(100, S).is_due(candidate(163), S + S / 2));
+        assert!(with_last(100, S).is_due(candidate(164), S + S / 2));
         assert!(!with_last(1000, S).is_due(candidate(1099), 2 * S));
         assert!(with_last(1000, S).is_due(candidate(1100), 2 * S));
+    }
+
+    #[test]
+    fn slow_growth_by_a_quarter_is_due_where_nobody_is_stopped() {
+        assert!(!with_last(100, S).is_due(candidate(124), 3 * S));
+        assert!(with_last(100, S).is_due(candidate(125), 2 * S));
+        assert!(!with_last(100, S).is_due(candidate(125), 2 * S - 1));
+        assert!(!with_last(20, S).is_due(candidate(60), 3 * S), "too small for any");
+        let exact = LedgerWatch { ledgers: Ledgers::Exact, ..with_last(100, S) };
+        assert!(!exact.is_due(candidate(130), 3 * S));
     }
 
     #[test]

@@ -269,8 +269,8 @@ pub struct DepthArgs {
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto",
           value_parser = parse_every)]
     pub heap: Option<Every>,
-    /// What large processes are made of, told when they have grown by 10 % and 64 MiB: estimated reads them
-    /// while they run, exact stops them, at most 1 % of the time
+    /// What processes from 64 MiB on are made of, told again as they grow: estimated reads them while they
+    /// run, exact stops them, at most 1 % of the time
     #[arg(long, value_name = "HOW", value_enum, require_equals = true, default_value = "estimated")]
     pub ledger: LedgerKind,
     /// No ledgers
