@@ -156,9 +156,11 @@ impl RunBuilder {
 
     fn process_end(&mut self, end: &record::ProcessEnd) {
         self.clock.saw(end.at_ns);
-        if let Some(rise) = self.processes.end(end) {
-            self.peak.end(end.at_ns, rise, self.steps.step());
-            self.steps.ended(end.at_ns, rise);
+        if let Some(ended) = self.processes.end(end) {
+            if let Some(rise) = ended.rise {
+                self.peak.end(end.at_ns, rise, self.steps.step());
+            }
+            self.steps.ended(end.at_ns, ended);
         }
         if self.processes.nobody_lives() {
             self.steps.nobody_left();

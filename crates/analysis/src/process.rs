@@ -7,7 +7,7 @@ use nilometer_trace::record::{self, ProcessSample, Tick};
 use crate::clock::Clock;
 use crate::curve::KindSums;
 use crate::model;
-use crate::tracked::{Rise, Tracked};
+use crate::tracked::{Ended, Rise, Tracked};
 use crate::unit::kib;
 use crate::unseen::Account;
 
@@ -116,13 +116,13 @@ impl ProcessTable {
         }
     }
 
-    pub(crate) fn end(&mut self, end: &record::ProcessEnd) -> Option<Rise> {
+    pub(crate) fn end(&mut self, end: &record::ProcessEnd) -> Option<Ended> {
         let mut process = self.live.remove(&end.index)?;
-        let rise = process.end(end);
+        let ended = process.end(end);
         self.account.ended(&process);
         self.ended.push(process);
         self.ended_untidy += 1;
-        rise
+        Some(ended)
     }
 
     pub(crate) fn nobody_lives(&self) -> bool {

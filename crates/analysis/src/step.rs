@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::model;
 use crate::peak::Moment;
 use crate::stats::XY;
-use crate::tracked::Rise;
+use crate::tracked::Ended;
 use crate::unit::difference;
 
 const STEPS: usize = 9_998;
@@ -168,15 +168,18 @@ impl StepTracker {
         self.level = level;
     }
 
-    /// A process told at its end that it had been higher than its samples, after the last of them.
-    pub(crate) fn ended(&mut self, at_ns: u64, rise: Rise) {
-        let peak = self.level.saturating_add(rise.above()).max(rise.hwm_bytes);
+    /// What a process told at its end: that it had been higher than its samples, after the last of them, beside whatever
+    /// lives; and what it or a child of its had in all its life, if that is all of this phase.
+    pub(crate) fn ended(&mut self, at_ns: u64, ended: Ended) {
+        let level = self.level;
+        let beside = ended.rise.map(|rise| level.saturating_add(rise.above()).max(rise.hwm_bytes));
         let phase = self.phases.items.iter_mut().rev().find(|phase| phase.start_ns <= at_ns);
         if let Some(phase) = phase.filter(|phase| phase.end_ns.is_none_or(|end_ns| at_ns <= end_ns)) {
-            phase.peak = phase.peak.max(peak);
+            let whole = ended.maxrss_bytes.filter(|_| phase.start_ns <= ended.seen_ns);
+            phase.peak = phase.peak.max(beside.max(whole).unwrap_or(0));
         }
         let step = self.current.as_mut().filter(|step| step.start_ns <= at_ns && step.method != NOTHING);
-        if let Some(step) = step.filter(|step| peak > step.peak) {
+        if let Some((step, peak)) = step.zip(beside).filter(|(step, peak)| *peak > step.peak) {
             (step.peak, step.method) = (peak, ENDED);
         }
     }

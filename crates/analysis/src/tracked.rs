@@ -66,6 +66,16 @@ impl Rise {
     }
 }
 
+/// What the end of a process told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) seen_ns: u64,
+    /// How far its mark lies above the last sample, if the end (or `wait4`) told a higher one.
+    pub(crate) rise: Option<Rise>,
+    /// Where `wait4` told more than the mark: of itself or of a child that it waited for.
+    pub(crate) maxrss_bytes: Option<u64>,
+}
+
 /// RSS one to two seconds ago, to say who grew last.
 #[derive(Debug, Clone, Copy, Default)]
 struct Window {
@@ -160,14 +170,18 @@ impl Tracked {
         }
     }
 
-    /// How far the mark lies above the last sample, if the end (or `wait4`) told a higher one.
-    pub(crate) fn end(&mut self, end: &record::ProcessEnd) -> Option<Rise> {
+    pub(crate) fn end(&mut self, end: &record::ProcessEnd) -> Ended {
         let known = self.hwm_bytes;
         self.end_ns = Some(end.at_ns);
         self.waited = end.waited;
         self.mark(end.at_ns, kib(end.hwm_kib));
         let (hwm_bytes, _) = self.hwm();
-        (hwm_bytes > known).then(|| Rise { rss_bytes: rss_bytes(&self.last), hwm_bytes, rose: true })
+        let rise = Rise { rss_bytes: rss_bytes(&self.last), hwm_bytes, rose: true };
+        Ended {
+            seen_ns: self.seen_ns,
+            rise: (hwm_bytes > known).then_some(rise),
+            maxrss_bytes: self.maxrss(),
+        }
     }
 
     pub(crate) fn shares(&mut self, shares: &Shares) {

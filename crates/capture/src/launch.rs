@@ -263,7 +263,7 @@ impl Launched {
             return Err(Error::Exec { command: launcher.program(), source });
         }
         session.recorder.event(started_ns, EventKind::Started);
-        session.begin_repeat(1);
+        session.begin_repeat(1, started_ns);
         session.recorder.tree.begin(started_ns);
         session.pages = watch_pages(&mut session, started_ns);
         session.watch(started_ns);
@@ -313,7 +313,7 @@ fn repeat(session: &mut Session, launcher: &Launcher, started_ns: u64) -> Exit {
         let launched = launcher.fork(&session.options, done + 1 == runs);
         let Ok((suspended, relay_pid)) = launched else { break };
         session.adopt(suspended.pid, relay_pid);
-        session.begin_repeat(done + 1);
+        session.begin_repeat(done + 1, monotonic_ns());
         let child = suspended.pid;
         let began_ns = monotonic_ns();
         if release(session, suspended).is_err() {

@@ -160,10 +160,10 @@ impl Session {
     }
 
     /// Each run of several is a phase.
-    pub fn begin_repeat(&mut self, number: u32) {
+    pub fn begin_repeat(&mut self, number: u32, at_ns: u64) {
         if self.options.repeat != 1 {
             let what = MarkKind::Phase(format!("run {number}"));
-            self.recorder.append(&Record::Mark(Mark { at_ns: monotonic_ns(), error_ns: 0, pid: None, what }));
+            self.recorder.append(&Record::Mark(Mark { at_ns, error_ns: 0, pid: None, what }));
         }
     }
 

@@ -49,6 +49,21 @@ fn each_of_several_runs_has_the_peak_of_its_own_process() {
     assert_eq!(peaks, [50, 30, 40]);
 }
 
+/// A wrapper that starts children before it becomes the program: `wait4` tells the most of all of them, and all were in
+/// this run. Of the last process of a longer life it says nothing about the phase.
+#[test]
+fn what_wait4_tells_of_a_wrapper_is_the_peak_of_its_run() {
+    let run = |phase_ms| {
+        let mut stream = Stream::new().process(0, None, "main", 0).process(1, Some(0), "program", 1);
+        stream.mark(phase_ms, None, MarkKind::Phase("run 1".into()));
+        stream.end_process(10, 1, 3, None);
+        stream.tick(100, Some((4, 4)), vec![sample(0, 4, 4)]);
+        stream.end_process(200, 0, 4, Some(waited(50)));
+        stream.exited(200).phases[0].peak_bytes / MIB
+    };
+    assert_eq!((run(0), run(50)), (50, 4));
+}
+
 /// Recordings of before: who ended was stored behind the mark of the next run.
 #[test]
 fn an_end_that_is_told_late_belongs_to_the_run_that_it_ended() {
