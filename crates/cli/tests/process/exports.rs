@@ -359,7 +359,8 @@ fn tensorboard_reads_a_scalar_for_each_step() {
     let recorded: Vec<u64> =
         recording(&lab.path("run.nilo")).about.steps.iter().map(|step| step.live_bytes).collect();
     assert_eq!(live, recorded, "all below 16 MiB, so exact");
-    assert!(live.len() as u64 == STEPS && live[5] - live[0] > 4_000_000, "blocks are kept: {live:?}");
+    // Five blocks of a million bytes; a mark without a time is of the moment when it arrives, perhaps a block later.
+    assert!(live.len() as u64 == STEPS && live[5] - live[0] > 3_900_000, "blocks are kept: {live:?}");
     let categories = allocs["by_category"].as_array().unwrap();
     let mut told = 0;
     for category in categories.iter().filter(|it| !it["step_bytes"].as_array().unwrap().is_empty()) {
