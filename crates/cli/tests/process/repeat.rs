@@ -21,8 +21,8 @@ fn each_run_is_a_phase_with_its_own_peak() {
     }
 }
 
-/// Runs of various sizes, each of which is sampled at its beginning only: what it had, it tells itself at its end.
-fn assert_runs_have_their_own_peaks(wrapper: &[&str]) {
+/// Runs of various sizes: what each had, it tells itself at its end.
+fn assert_runs_have_their_own_peaks(interval: &str, wrapper: &[&str]) {
     let lab = Lab::new();
     let script = "import os, resource
 runs = os.open('runs', os.O_CREAT | os.O_RDWR | os.O_APPEND)
@@ -30,7 +30,7 @@ mib = [60, 30, 45][len(os.read(runs, 999).splitlines())]
 data = b'x' * (mib << 20)
 os.write(runs, b'%d\\n' % resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)";
     let command = [wrapper, &["python3", "-c", script]].concat();
-    let run = lab.run(&["-q", "--repeat", "3", "--interval", "10s"], &command);
+    let run = lab.run(&["-q", "--repeat", "3", "--interval", interval], &command);
     assert_eq!(run.code(), Some(0));
     let told = std::fs::read_to_string(lab.path("runs")).expect("runs");
     let truths: Vec<u64> = told.lines().map(|line| line.parse().expect("kilobytes")).collect();
@@ -42,15 +42,22 @@ os.write(runs, b'%d\\n' % resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)";
     }
 }
 
+/// Each is sampled at its beginning only.
 #[test]
 fn short_runs_have_the_peaks_that_they_know_of_themselves() {
-    assert_runs_have_their_own_peaks(&[]);
+    assert_runs_have_their_own_peaks("10s", &[]);
+}
+
+/// The second has less than the first has when it is sampled last.
+#[test]
+fn a_run_does_not_begin_where_the_one_before_ended() {
+    assert_runs_have_their_own_peaks("5ms", &[]);
 }
 
 /// What `wait4` tells may then be of its child as well; all of both was in this run.
 #[test]
 fn short_runs_of_a_wrapper_that_has_children_first_do_so_too() {
-    assert_runs_have_their_own_peaks(&["sh", "-c", "sleep 0.1; exec \"$@\"", "sh"]);
+    assert_runs_have_their_own_peaks("10s", &["sh", "-c", "sleep 0.1; exec \"$@\"", "sh"]);
 }
 
 #[test]
